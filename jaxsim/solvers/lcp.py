@@ -25,7 +25,7 @@ from jaxsim.solvers.idle import unless_idle
 from jaxsim.solvers.implicit import ROUNDS, proximal_weight, relaxed_positive, solution_of
 from jaxsim.solvers.status import Status
 
-# A status. Unfinished: the tolerance asks for more iterations, or the rows contradict each other.
+# Statuses. Unfinished: the tolerance needs more iterations, or the rows contradict each other.
 SOLVED, UNFINISHED = int(Status.OK), int(Status.UNFINISHED)
 NOT_FINITE = int(Status.NOT_FINITE)
 
@@ -33,7 +33,7 @@ NOT_FINITE = int(Status.NOT_FINITE)
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Bounds:
-    """What the forces may be; see the functions below."""
+    """Bounds of the forces of all rows; see ``bilateral``, ``unilateral``, ``with_friction``."""
 
     lower: Array  # (m,)
     upper: Array  # (m,) of a friction row: its coefficient
@@ -43,7 +43,7 @@ class Bounds:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Solution:
-    """Forces, and how well they solve the problem."""
+    """Forces with residual and status."""
 
     force: Array  # (m,)
     residual: Array  # () see ``natural_residual``
@@ -52,18 +52,18 @@ class Solution:
 
 
 def bilateral(count: int) -> Bounds:
-    """Rows that hold as equations."""
+    """Bounds of rows that are equations: the force has any sign."""
     free = jnp.full(count, jnp.inf)
     return Bounds(-free, free, jnp.full(count, -1))
 
 
 def unilateral(count: int) -> Bounds:
-    """Rows that only push."""
+    """Bounds of rows that only push: the force is not negative."""
     return Bounds(jnp.zeros(count), jnp.full(count, jnp.inf), jnp.full(count, -1))
 
 
 def with_friction(coefficient: Array, tangents: int = 1) -> Bounds:
-    """A normal row and some tangent rows for each coefficient (n,); n (1 + tangents) rows."""
+    """Bounds of n (1 + tangents) rows: a normal and tangents for each coefficient (n,)."""
     n, k = coefficient.shape[0], 1 + tangents
     upper = jnp.stack([jnp.full(n, jnp.inf), *[coefficient] * tangents], axis=1).reshape(-1)
     normal = np.stack([np.full(n, -1), *[k * np.arange(n)] * tangents], axis=1).reshape(-1)
@@ -71,7 +71,7 @@ def with_friction(coefficient: Array, tangents: int = 1) -> Bounds:
 
 
 def together(*parts: Bounds) -> Bounds:
-    """The rows of several problems, one after the other."""
+    """Concatenate the rows of several problems."""
     starts = np.cumsum([0, *(part.lower.shape[0] for part in parts)])
     return Bounds(
         jnp.concatenate([p.lower for p in parts]),
@@ -92,12 +92,12 @@ def gauss_seidel(
 ) -> Solution:
     """Projected Gauss-Seidel with conjugate directions, from ``start`` (m,) or from zero.
 
-    A sweep begins beyond the end of the last one, as far as the sweeps' lengths say, while they
+    A sweep begins beyond the end of the last one, by a factor from the sweeps' lengths, while they
     become shorter. K (m, m) with a diagonal that is not negative (a row of zeros stays idle),
     b (m,). tolerance: of the natural residual, relative to the largest |b|; it decides the status,
     and with ``early`` the end. Where rows contradict each other the forces stay bounded: they grow
     at most with the square of the sweeps. The forces' derivative, in both modes, is that of the
-    conditions at the solution (``solvers.implicit``), whatever found it; smoothing () relaxes it,
+    conditions at the solution (``solvers.implicit``), for every method; smoothing () relaxes it,
     in the unit of a force times a row's. Source: Silcowitz, Niebel and Erleben, A nonsmooth
     nonlinear conjugate gradient method for interactive contact force problems (2010).
     """
@@ -180,10 +180,12 @@ def _accelerated_gradient(K: Array, b: Array, bounds: Bounds, start: Array):
 
 
 def natural_residual(K: Array, b: Array, bounds: Bounds, f: Array) -> Array:
-    """() the largest |d f - P(d f - w)| with d the row's K_ii: 0 exactly at a solution, in b's
-    unit. NaN if anything is."""
+    """() largest |d f - P(d f - w)| with d the row's K_ii, in b's unit: 0 exactly at a solution.
+
+    NaN if any number is.
+    """
     d = jnp.diagonal(K)
-    d = jnp.where(d > 0, d, 1.0)  # a row of zeros: no force can help it
+    d = jnp.where(d > 0, d, 1.0)  # no force acts on a row of zeros
     upper = _upper(bounds.upper, bounds.normal, f)
     w = matmul(K, f) + b
     off = jnp.abs(f - _clip(f - w / d, bounds.lower, upper)) * d
@@ -191,13 +193,13 @@ def natural_residual(K: Array, b: Array, bounds: Bounds, f: Array) -> Array:
 
 
 def _project(x: Array, bounds: Bounds) -> Array:
-    """Into the bounds: first the rows that have their own, then friction."""
+    """Project forces into the bounds: first rows with constant bounds, then friction."""
     own = _clip(x, bounds.lower, jnp.where(bounds.normal < 0, bounds.upper, jnp.inf))
     return _clip(own, bounds.lower, _upper(bounds.upper, bounds.normal, own))
 
 
 def _upper(upper: Array, normal: Array, f: Array) -> Array:
-    """The upper bounds under forces f; an infinite one is never multiplied, for the gradient."""
+    """Upper bounds under forces f; an infinite one is never multiplied, for the gradient."""
     coefficient = jnp.where(normal < 0, 0.0, upper)
     return jnp.where(normal < 0, upper, coefficient * f[normal])
 
@@ -227,8 +229,11 @@ def _allowed(tolerance: float, b: Array) -> Array:
 
 @dataclass(frozen=True)
 class _Run:
-    """How a problem is solved; way(K, b, bounds, start) gives an iteration: what to do once, the
-    state to begin with, and the forces of a state."""
+    """Method and settings of a solution.
+
+    way(K, b, bounds, start) returns an iteration: its step, its initial state, and the function
+    from a state to forces.
+    """
 
     way: Callable
     iterations: int
@@ -238,7 +243,7 @@ class _Run:
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _forces(run: _Run, K: Array, b: Array, bounds: Bounds, start: Array, smoothing: Array):
-    """(m,) the forces, and () how many iterations they took."""
+    """Forces (m,) and number of iterations ()."""
     once, state, forces = run.way(K, b, bounds, start)
     if not run.early:
         state, _ = jax.lax.scan(lambda s, _: (once(s), None), state, None, length=run.iterations)
@@ -263,7 +268,10 @@ def _forces(run: _Run, K: Array, b: Array, bounds: Bounds, start: Array, smoothi
 
 @_forces.defjvp
 def _forces_jvp(run: _Run, primals, tangents):
-    """Each row free, at a bound, or with smoothing in between; see ``solvers.implicit``."""
+    """Derivative with each row free, at a bound, or with smoothing in between.
+
+    See ``solvers.implicit``.
+    """
     K, b, bounds, start, smoothing = primals
     K_dot, b_dot, bounds_dot, *_ = tangents
     f, count = _forces(run, K, b, bounds, start, smoothing)
@@ -296,7 +304,7 @@ def _forces_jvp(run: _Run, primals, tangents):
 
 
 def _inside(distance: Array, relax: Array) -> Array:
-    """1 within a bound and 0 beyond it, or with smoothing in between."""
+    """Indicator of a bound: 1 within it and 0 beyond it, or with smoothing in between."""
     finite = jnp.isfinite(distance)
     slope = relaxed_positive(jnp.where(finite, distance, 1.0), relax)[1]
     return jnp.where(finite, slope, 1.0)

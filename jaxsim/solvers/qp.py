@@ -23,7 +23,7 @@ from jaxsim.solvers.qp_derivative import moved
 from jaxsim.solvers.qp_system import Scaled, both_sides, reduced
 from jaxsim.solvers.status import Status
 
-NOISE = 10.0  # a column of J that is as many roundings of the largest one says nothing
+NOISE = 10.0  # a column of J below so many roundings of the largest one counts as zero
 INFEASIBLE = int(Status.INFEASIBLE)  # no x fits all constraints
 
 
@@ -33,9 +33,9 @@ class Problem:
     """Minimise |J x - r|^2 / 2 subject to A x = b, h <= G x <= ceiling and lower <= x <= upper.
 
     An idle row is one of zeros, with b = 0 or h <= 0; a bound that does not exist is infinite. An
-    unknown that nothing depends on (a column of zeros) comes out as 0, or as the bound next to it.
-    Bounds are of the last unknowns, and ceilings of the last rows of G: those before are free,
-    which makes a solution cheaper than infinite bounds do.
+    unknown with a column of zeros gets the value 0, or the bound nearest to 0. Bounds are of the
+    last unknowns, and ceilings of the last rows of G: those before are free, which makes a solution
+    cheaper than infinite bounds do.
     """
 
     J: Array  # (m, n) stacked, weighted tasks
@@ -46,19 +46,19 @@ class Problem:
     h: Array  # (k,)
     lower: Array  # (nb,) of the last nb unknowns, at most n
     upper: Array  # (nb,)
-    ceiling: Array | None = None  # (kc,) of the last kc rows of G, at most k; None: of none
+    ceiling: Array | None = None  # (kc,) of the last kc rows of G, at most k; None: no ceilings
     joint: Joint | None = None  # equations with the other members of a vmap
 
     @property
     def ceilings(self) -> Array:
-        """(kc,)"""
+        """(kc,) ``ceiling``, empty where there is none."""
         return self.h[:0] if self.ceiling is None else self.ceiling
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Start:
-    """Where to begin: what a ``Solution`` leaves to the next problem."""
+    """Warm start: unknowns and multipliers of the ``Solution`` of a similar problem."""
 
     x: Array  # (n,)
     equality: Array  # (e,)
@@ -72,11 +72,11 @@ class Start:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Solution:
-    """x with the multipliers of its constraints, and how well they solve the problem.
+    """Solution x with the multipliers of its constraints, residuals and status.
 
     J^T (J x - r) = A^T equality + G^T inequality - Gc^T at_ceiling + at_lower - at_upper (and
-    + C^T joint), with Gc the rows of G that have a ceiling. Status and what it follows from are of
-    all problems that a joint equation ties together.
+    + C^T joint), with Gc the rows of G that have a ceiling. Status and residuals are common to all
+    problems that a joint equation ties together.
     """
 
     x: Array  # (n,)
@@ -86,11 +86,11 @@ class Solution:
     at_upper: Array  # (nb,)
     at_ceiling: Array  # (kc,)
     status: Array  # () int: SOLVED, UNFINISHED, INFEASIBLE or NOT_FINITE
-    primal: Array  # () what the constraints miss, relative (see ``interior_point.measures``)
-    dual: Array  # () the gradient that is left over, or what it does along x, relative
-    gap: Array  # () the root of the largest product of a multiplier and its slack, relative
+    primal: Array  # () relative violation of the constraints, see ``interior_point.measures``
+    dual: Array  # () relative gradient of the Lagrangian, or its product with x
+    gap: Array  # () root of the largest product of a multiplier and its slack, relative
     iterations: Array  # () int
-    violated: Array  # (e + k + n,) bool: rows of A, rows of G and bounds that are not met
+    violated: Array  # (e + k + n,) bool: violated rows of A, rows of G and bounds
     joint: Array | None = None  # (mj,) multipliers of the joint equations
 
     @property
@@ -105,16 +105,17 @@ def solve(
     tolerance: float | None = None,
     smoothing: float | Array = 0.0,
 ) -> Solution:
-    """The solution, from the ``start`` that a problem like it left, or from nothing.
+    """Solve a quadratic program, from the ``start`` of a similar problem or without one.
 
     tolerance: of ``primal``, ``dual`` and ``gap``, which ends the iterations and decides the
-    status; default ``default_tolerance``. At least one, at most ``iterations``; under ``vmap`` all
-    members wait for the slowest. A member that fails keeps its last finite iterate, and has no
-    influence on others. The derivative of x and the multipliers, in both modes, is that of the
-    conditions at the solution, whatever found it; smoothing () relaxes there multiplier times
-    slack = 0 to = smoothing, in the unit of the objective, so that constraints about to be active
-    have a derivative. It never acts on the solution. None goes to ``start``. Raises ValueError
-    where ``iterations`` is none, or where there are more bounds than unknowns or than rows.
+    status; default ``default_tolerance``. At least one iteration, at most ``iterations``; under
+    ``vmap`` all members wait for the slowest. A member that fails keeps its last finite iterate,
+    and has no influence on others. The derivative of x and the multipliers, in both modes, is that
+    of the conditions at the solution, not of the iterations; smoothing () relaxes there multiplier
+    times slack = 0 to = smoothing, in the unit of the objective, so that constraints about to be
+    active have a derivative. It never acts on the solution. ``start`` has no derivative. Raises
+    ValueError where ``iterations`` is less than one, or where there are more bounds than unknowns
+    or more ceilings than rows.
     """
     if iterations < 1:
         raise ValueError(f"iterations is {iterations}; the solver takes at least one")
@@ -137,7 +138,7 @@ def solve(
 
 
 def default_tolerance(dtype) -> float:
-    """2e-5 in float32 and 3e-8 in float64."""
+    """Default tolerance of ``solve``: 2e-5 in float32 and 3e-8 in float64."""
     return {4: 2e-5, 8: 3e-8}[jnp.dtype(dtype).itemsize]
 
 
@@ -149,7 +150,7 @@ class _Run:
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _solution(run: _Run, problem: Problem, start: Start | None, smoothing: Array):
-    """x (n,), y (e,), z (c,), w (mj,), and the other fields of a ``Solution``."""
+    """Solution x (n,), multipliers y (e,), z (c,), w (mj,), and the other ``Solution`` fields."""
     q, scale = scaled(problem)
     p, _, report = _iterated(run, q, scale, start)
     return *_unscaled(scale, p.x, p.y, p.z, p.w), report
@@ -180,7 +181,7 @@ def _no_tangent(x: Array):
 
 
 def _iterated(run: _Run, q: Scaled, scale: ip.Scale, start: Start | None):
-    """The last point, the system of a step, and the fields of a ``Solution`` after multipliers."""
+    """Run the iterations: last point, reduced system, and the ``Solution`` fields after it."""
     tolerance, system = jnp.asarray(run.tolerance, q.H.dtype), reduced(q)
     begun = _cold(q) if start is None else _warm(q, scale, start)
     end = ip.iterate(q, system, *begun, run.iterations, tolerance)
@@ -208,10 +209,10 @@ def _iterated(run: _Run, q: Scaled, scale: ip.Scale, start: Start | None):
 
 
 def scaled(p: Problem) -> tuple[Scaled, ip.Scale]:
-    """Columns to the length 1 in J, then rows of A and G, then the size of the solution.
+    """Scale columns of J to length 1, then rows of A and G, then the solution to size 1.
 
-    What is not finite becomes a problem of zeros, which no number of its can harm. An unknown that
-    nothing depends on is fixed.
+    A member with non-finite data is replaced by an all-zero problem. An unknown with a column of
+    zeros is fixed.
     """
     has_lower, has_upper, has_row = p.lower != -jnp.inf, p.upper != jnp.inf, p.h != -jnp.inf
     ceiling, has_ceiling = p.ceilings, p.ceilings != jnp.inf
@@ -236,7 +237,7 @@ def scaled(p: Problem) -> tuple[Scaled, ip.Scale]:
     p, H, squares = jax.tree.map(
         lambda x: jnp.where(finite, x, 0.0), (replace(p, J=H[:0]), H, squares)
     )
-    p = replace(p, J=J)  # as it is: see ``Scaled``
+    p = replace(p, J=J)  # not scaled: see ``Scaled``
 
     in_J, in_rest = map(safe_sqrt, squares)
     noise = NOISE * jnp.finfo(in_J.dtype).eps * jnp.max(in_J, initial=0.0)
@@ -272,7 +273,7 @@ def scaled(p: Problem) -> tuple[Scaled, ip.Scale]:
 
 
 def _gram(rows: Array) -> Array:
-    """rows^T rows, without a transpose, for which a kernel would look at every number."""
+    """Gram matrix rows^T rows, without a transpose, which would cost a kernel every number."""
     return lax.dot_general(rows, rows, (((0,), (0,)), ((), ())), precision=lax.Precision.HIGHEST)
 
 
@@ -281,18 +282,18 @@ def _squares(rows: Array) -> Array:
 
 
 def _of_all(free: int, x: Array, value: float | bool) -> Array:
-    """Of all unknowns, x being of those with bounds."""
+    """Extend values x of the bounded unknowns to all unknowns, with ``value`` for the free ones."""
     return jnp.concatenate([jnp.full(free, value, x.dtype), x])
 
 
 def _nearest_to_0(lower: Array, upper: Array) -> Array:
-    """The number between two bounds; between equal ones it moves half as much as each."""
+    """Number within two bounds nearest to 0; between equal bounds its tangent is their mean."""
     nearest = jnp.where(lower > 0, lower, jnp.where(upper < 0, upper, 0.0))
     return jnp.where(lower == upper, (lower + upper) / 2, nearest)
 
 
 def _fields(p: Problem, scale: ip.Scale) -> dict[str, Any]:
-    """The numbers of a problem, or their tangents, in scaled units, but for J."""
+    """Numbers of a problem, or their tangents, in scaled units; J alone is not scaled."""
     nb, k = p.lower.shape[0], p.h.shape[0]
     d, size = scale.x / scale.size, scale.size
     of_A, of_G = scale.equality / size, scale.inequality[2 * nb : 2 * nb + k] / size
@@ -318,15 +319,18 @@ def _inverse(length: Array) -> Array:
 
 
 def _cold(q: Scaled) -> tuple[ip.Point, Array]:
-    """A start from nothing, and the objective's gradient there."""
+    """Cold start: initial point without a previous solution, and the objective's gradient there."""
     none = None if q.joint is None else jnp.zeros_like(q.joint.c)
     p = _with_room(q, ip.Point(q.at, jnp.zeros_like(q.b), jnp.zeros_like(q.d), q.d, none), ip.COLD)
     return p, ip.gradient(q, p.x)
 
 
 def _warm(q: Scaled, scale: ip.Scale, start: Start) -> tuple[ip.Point, Array]:
-    """The same from the solution of another problem; from nothing if it is not finite, and without
-    its multipliers if more of the gradient is left with them: those of tasks of another weight."""
+    """Warm start: initial point from the solution of a similar problem, and the gradient there.
+
+    A start that is not finite is ignored. Its multipliers are ignored if they leave a larger
+    gradient of the Lagrangian than none do, as those of tasks of another weight.
+    """
     finite = every(q.joint, jnp.isfinite(sum(jnp.sum(x) for x in jax.tree.leaves(start))))
     x = jnp.where(q.fixed, q.at, start.x / scale.x)
     z = [start.at_lower, start.at_upper, start.inequality, start.at_ceiling]
@@ -352,17 +356,19 @@ def _warm(q: Scaled, scale: ip.Scale, start: Start) -> tuple[ip.Point, Array]:
 
 def _with_room(q: Scaled, p: ip.Point, least: Array | float) -> ip.Point:
     s = jnp.maximum(ip.reached(q, p.x) - q.d, least)
-    z = jnp.maximum(p.z, least * jnp.minimum(1.0, 1 / s))  # a bound that is far away hardly pushes
+    z = jnp.maximum(p.z, least * jnp.minimum(1.0, 1 / s))  # small for a bound that is far away
     return replace(p, z=jnp.where(q.real, z, 0.0), s=jnp.where(q.real, s, 1.0))
 
 
 class QPError(ValueError):
-    """Members of a batch that were not solved."""
+    """Raised by ``check`` for members of a batch that were not solved."""
 
 
 def check(solution: Solution, names: Sequence[str] = ()) -> None:
-    """Raise ``QPError`` if a member failed: how many and how, which rows are violated, and what
-    to do. names: those of ``Solution.violated``, rows of A, rows of G, unknowns. Not inside jit.
+    """Raise ``QPError`` if a member failed.
+
+    The message has how many failed and how, violated rows, and remedies. names: those of
+    ``Solution.violated``, rows of A, rows of G, unknowns. Not inside jit.
     """
     status = np.asarray(solution.status).reshape(-1)
     failed = status != SOLVED

@@ -1,4 +1,4 @@
-"""The derivative of a QP's solution, from the conditions that hold there."""
+"""Derivative of a QP's solution, from the optimality conditions."""
 
 import jax
 import jax.numpy as jnp
@@ -23,9 +23,9 @@ from jaxsim.solvers.qp_system import (
 def moved(
     q: Scaled, system: Reduced, p: Point, dot: Scaled, smoothing: Array
 ) -> tuple[Array, Array, Array, Array | None]:
-    """The change of x, y, z and w by that of the problem; smoothing () in the scaled unit.
+    """Change of x, y, z and w by the change ``dot`` of the problem; smoothing () in scaled units.
 
-    Of an inequality (1 - D) dz + D ds = 0, with D 1 where it holds x and 0 where it does not.
+    An inequality has (1 - D) dz + D ds = 0, with D 1 where it is active and 0 where it is not.
     """
     real = q.real
     delta = proximal_weight(p.x.dtype)
@@ -46,7 +46,7 @@ def moved(
         g4 = moves.c - joint.total(matmul(moves.C, p.x))
 
     def again(change, _):
-        """One step of refinement; the regularised matrix is the preconditioner."""
+        """Step of iterative refinement; the regularised matrix is the preconditioner."""
         dx, dy, dz, dw = change
         r1 = g1 - pulled(q, achieved(q, dx))
         r1 = jnp.where(q.fixed, 0.0, r1 + matmul(dy, q.A) + pulled_back(q, dz))

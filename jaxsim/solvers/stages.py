@@ -21,10 +21,10 @@ from jaxsim.solvers.riccati import Chain, Rows, Square
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Problem:
-    """Minimise the sum of |J (u, s) - r|^2 / 2 over H stages, subject to A (u, s) = b and
-    C (u, s) >= d in each, with s_(k+1) = F s_k + B u_k + f and s_0 = 0.
+    """Minimise the sum of |J (u, s) - r|^2 / 2 over H stages, under constraints in each stage.
 
-    A row without a bound has d = -inf. A control that nothing depends on comes out as 0.
+    These are A (u, s) = b and C (u, s) >= d, with s_(k+1) = F s_k + B u_k + f and s_0 = 0. A row
+    without a bound has d = -inf. A control with columns of zeros gets the value 0.
     """
 
     J: Rows  # m rows
@@ -40,7 +40,7 @@ class Problem:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Point:
-    """An iterate, with the states that its controls lead to."""
+    """Iterate with controls, the states that they lead to, multipliers and slacks."""
 
     u: Array  # (H, n)
     x: Array  # (H, nx)
@@ -52,7 +52,7 @@ class Point:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Solution:
-    """u with the multipliers, and how well they solve the problem: see ``qp.Solution``."""
+    """Controls u with multipliers, residuals and status: see ``qp.Solution``."""
 
     u: Array  # (H, n)
     equality: Array  # (H, e)
@@ -67,16 +67,16 @@ class Solution:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Scaled:
-    """A problem whose columns, rows and solution have the size 1."""
+    """Problem whose columns, rows and solution have the size 1, with its scale factors."""
 
     p: Problem
     live: Array  # (H, n) bool: something depends on the control
     real: Array  # (H, c) bool: the inequality exists
     cost: Square  # of J and A
-    columns: Array  # (H, n) times which u was divided by ...
-    of_A: Array  # (H, e)
-    of_C: Array  # (H, c)
-    size: Array  # () ... and the solution
+    columns: Array  # (H, n) factors of the columns: u = columns * size * scaled u
+    of_A: Array  # (H, e) factors of the rows of A
+    of_C: Array  # (H, c) factors of the rows of C
+    size: Array  # () size of the solution
 
 
 def solve(
@@ -85,9 +85,9 @@ def solve(
     iterations: int = 50,
     tolerance: float | None = None,
 ) -> Solution:
-    """The solution, from controls (H, n) and multipliers (H, e), (H, c), or from nothing.
+    """Solve a QP over stages, from controls (H, n) and multipliers (H, e), (H, c), or from zeros.
 
-    tolerance: as of ``qp.solve``. A problem that is not finite has a solution that is not.
+    tolerance: that of ``qp.solve``. A problem that is not finite has a solution that is not.
     """
     tolerance = default_tolerance(problem.r.dtype) if tolerance is None else tolerance
     q = _scaled(problem, None if start is None else start[0])
@@ -126,8 +126,11 @@ def _finite(p: Problem) -> Array:
 
 
 def _scaled(p: Problem, start: Array | None = None) -> Scaled:
-    """Columns of the controls to the length 1 in J, then rows of A and C, then the solution: to the
-    size of the start (H, n) and of what is asked, or without a start of all that may bound it."""
+    """Scale columns of the controls to length 1 in J, then rows of A and C, then the solution.
+
+    The solution's size is that of the start (H, n) and the right sides, or without a start that of
+    all right sides and bounds.
+    """
     finite = _finite(p)
     has = p.d != -jnp.inf
     p = jax.tree.map(lambda x: jnp.where(finite, x, 0.0), replace(p, d=jnp.where(has, p.d, 0.0)))
@@ -187,20 +190,22 @@ def _begun(q: Scaled, start: tuple[Array, Array, Array] | None) -> Point:
 
 
 def _direct(q: Scaled, u: Array, x: Array, y: Array, z: Array) -> tuple[Array, Array]:
-    """(H, n), (H, nx) what no multiplier takes of the gradient, by controls and by states."""
+    """(H, n), (H, nx) gradient of the Lagrangian by controls and by states as if independent."""
     parts = q.p.J.pull(q.p.J.of(u, x) - q.p.r), q.p.A.pull(y), q.p.C.pull(z)
     of_u, of_s = (a - b - c for a, b, c in zip(*parts))
     return of_u, of_s
 
 
 def _left(q: Scaled, u: Array, x: Array, y: Array, z: Array) -> Array:
-    """(H, n) the same, by controls alone."""
+    """(H, n) total gradient of the Lagrangian by the controls."""
     return jnp.where(q.live, q.p.chain.reduced(*_direct(q, u, x, y, z)), 0.0)
 
 
 def measures(q: Scaled, p: Point) -> tuple[Array, Array, Array]:
-    """() each: what the constraints miss, the gradient that is left, and the root of the largest
-    product of a multiplier and its slack, all over the solution's size: see ``interior_point``."""
+    """Relative primal residual, dual residual and complementarity gap, () each.
+
+    See ``interior_point.measures``.
+    """
     sizes = jnp.abs(p.u), jnp.abs(p.x)
     reach = jnp.maximum(jnp.max(sizes[0]), jnp.max(jnp.abs(q.p.b), initial=0.0))
     reach = reach + float(jnp.finfo(p.u.dtype).eps)
@@ -216,7 +221,7 @@ def measures(q: Scaled, p: Point) -> tuple[Array, Array, Array]:
 
 
 def _step(q: Scaled, p: Point, caution: Array) -> Point:
-    """One predictor and corrector, as ``interior_point.step``."""
+    """Predictor-corrector step, the counterpart of ``interior_point.step``."""
     eps, real, C = float(jnp.finfo(p.u.dtype).eps), q.real, q.p.C
     delta = caution * eps**0.75
     answer = 1 / (p.s + delta * p.z)
