@@ -1,9 +1,10 @@
-"""What is wrong with the arguments of a simulation, told before it runs.
+"""Checks of the arguments of a simulation before it runs.
 
-Shapes and dtypes are looked at, of arrays that ``jit`` and ``vmap`` trace too; values only where
-they are known. A check runs when a function is traced, so that a compiled step pays nothing. What
-does not fit the model is a ModelError, a number out of its range a ValueError, a thing of another
-kind a TypeError; each names the field, what was expected, what was given, and the remedy.
+Shapes and dtypes are checked, also of arrays that ``jit`` and ``vmap`` trace; values only where
+they are known. A check runs when a function is traced, so that it costs a compiled step nothing.
+An argument that does not fit the model is a ModelError, a number out of its range a ValueError, a
+value of another type a TypeError; each names the field, the expected and the actual value, and the
+remedy.
 """
 
 import dataclasses
@@ -26,12 +27,12 @@ NUMBERS = (jax.Array, np.ndarray, np.generic, bool, int, float, complex)
 
 
 def known(*trees: Any) -> bool:
-    """Whether all values are there, and none is traced."""
+    """True if all numbers of the trees have values, none being traced."""
     return not any(isinstance(x, Tracer) for x in jax.tree.leaves(trees))
 
 
 def check_kind(name: str, value: Any, *kinds: type, how: str = "") -> None:
-    """Raise TypeError unless the value is of one of the kinds; how: where such a thing is from."""
+    """Raise TypeError unless the value has one of the types; how: where to get such a value."""
     if not isinstance(value, kinds):
         wanted = " or ".join(kind.__name__ for kind in kinds)
         raise TypeError(f"{name} is {described(value)}; expected {with_article(wanted)}{how}")
@@ -42,8 +43,8 @@ def check_array(
 ) -> None:
     """Raise ModelError unless an array has this shape and may be mixed with a float dtype.
 
-    dtype: bool or int for just these; carried: it is to have the dtype itself, not one that is
-    promoted to it. Works on tracers.
+    dtype: bool or int for just these; carried: the array must have the dtype itself, not one that
+    is promoted to it. Works on tracers.
     """
     if not isinstance(value, NUMBERS):
         raise ModelError(f"{name} is {described(value)}; expected an array of shape {shape}")
@@ -70,7 +71,7 @@ def check_array(
 def check_model(model: Model, values: bool = False) -> None:
     """Raise ModelError where an array of the model does not have its topology's size.
 
-    values: of arrays that are known, also where a number is NaN or a mass is not positive.
+    values: also where a number is NaN or a mass is not positive, of arrays that are known.
     """
     check_kind("model", model, Model, how=", as ModelBuilder.build() gives it")
     top, dtype = model.topology, jnp.result_type(model.mass)
@@ -108,7 +109,7 @@ def check_model(model: Model, values: bool = False) -> None:
 
 
 def _check_model_values(model: Model, names: tuple[str, ...]) -> None:
-    """Raise ModelError for known numbers of a model that no body has."""
+    """Raise ModelError for known numbers of a model that are NaN, and for unphysical inertias."""
     for name in names:
         for path, leaf in jax.tree_util.tree_flatten_with_path(getattr(model, name))[0]:
             wrong = np.isnan(np.asarray(leaf)) if known(leaf) else np.zeros((), bool)
@@ -142,8 +143,11 @@ def check_precision(model: Model) -> None:
 
 
 def check_state_fits(model: Model, state: State, values: bool = False) -> None:
-    """Raise ModelError unless this is one state of this model; what a scheme remembers in it is
-    looked at by that. values: those that are known are finite, quaternions of unit length."""
+    """Raise ModelError unless this is a single state of this model.
+
+    A scheme checks its own memory in it. values: also unless known values are finite and
+    quaternions have unit length.
+    """
     check_kind("state", state, State, how=", as neutral_state(model) or a start gives it")
     top, dtype = model.topology, jnp.result_type(model.mass)
     for name, shape in {"q": (top.nq,), "qd": (top.nv,), "time": ()}.items():
@@ -160,7 +164,7 @@ def check_state_fits(model: Model, state: State, values: bool = False) -> None:
 
 
 def _remedy(value: Any, shape: tuple[int, ...]) -> str:
-    """What to do about a field of a state that is of another size, and is no batch."""
+    """Remedy for a field of a state that has another size and is no batch; else empty."""
     given = np.shape(value)
     if given == shape or len(given) > len(shape):
         return ""
@@ -184,7 +188,7 @@ def check_control(model: Model, control: Any) -> None:
 
 
 def check_observation(model: Model, obs: Any) -> None:
-    """Raise ModelError unless ``observe`` of one state of this model gave it."""
+    """Raise ModelError unless the observation has the sizes of a single state of this model."""
     top = model.topology
     check_array("obs.kin.link_pos", obs.kin.link_pos, (top.n_links, 3))
     check_array("obs.contacts.gap", obs.contacts.gap, (contact_slots(top).count,))
@@ -215,7 +219,7 @@ def check_pushes(model: Model, pushes: Pushes | None, values: bool = False) -> N
 
 
 def check_config(model: Model, config: Any, *kinds: type) -> None:
-    """Raise ValueError or TypeError for a number of a step's config that cannot be simulated with.
+    """Raise ValueError or TypeError for an invalid number in a step's config.
 
     Each is one number, traced or not; those that are known are in the range of their name
     (``jaxsim.ranges``), and none is NaN.
@@ -238,7 +242,7 @@ def check_config(model: Model, config: Any, *kinds: type) -> None:
 
 
 def check_scheme(model: Model, scheme: Any) -> None:
-    """Raise TypeError for what is no scheme, and what its own ``check`` raises."""
+    """Raise TypeError unless it is a scheme, and whatever its own ``check`` raises."""
     for method in ("init", "observe", "step", "watch", "check"):
         if isinstance(scheme, type) or not callable(getattr(scheme, method, None)):
             raise TypeError(
@@ -249,7 +253,7 @@ def check_scheme(model: Model, scheme: Any) -> None:
 
 
 def check_controller(model: Model, controller: Any) -> None:
-    """Raise TypeError unless it is a pytree with ``init`` and ``update``; then its own ``check``.
+    """Raise TypeError unless it is a pytree with ``init`` and ``update``; then run its ``check``.
 
     A controller may offer ``check(model)``, which raises ModelError where its targets or gains do
     not fit.
@@ -282,7 +286,10 @@ def check_controller(model: Model, controller: Any) -> None:
 
 
 def whole_number(name: str, value: Any, least: int) -> int:
-    """The value as an int; TypeError where it is none or traced, ValueError below ``least``."""
+    """Convert a value to int.
+
+    Raises TypeError if it is no integer or traced, ValueError below ``least``.
+    """
     if isinstance(value, Tracer):
         raise TypeError(
             f"{name} is traced; it decides the length of a loop and has to be known: name it in"
@@ -298,7 +305,7 @@ def whole_number(name: str, value: Any, least: int) -> int:
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is an array or number that JAX computes with."""
+    """True for an array or number that JAX computes with."""
     if not isinstance(value, NUMBERS):
         return False
     dtype = getattr(value, "dtype", np.dtype(float))
@@ -306,7 +313,7 @@ def is_number(value: Any) -> bool:
 
 
 def described(value: Any) -> str:
-    """A value in a message: what it is, not what is in it."""
+    """Describe a value in a message: a Python number as it is, an array by its shape."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return repr(value)
     if isinstance(value, NUMBERS):
@@ -321,7 +328,7 @@ def with_article(noun: str) -> str:
 
 
 def _batch_hint(given: tuple[int, ...], shape: tuple[int, ...]) -> str:
-    """The commonest mistake: a batch where one is simulated."""
+    """Hint at the commonest mistake, a batch in place of a single value; else empty."""
     extra = len(given) - len(shape)
     if extra <= 0 or given[extra:] != shape:
         return ""

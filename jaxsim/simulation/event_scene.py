@@ -1,4 +1,4 @@
-"""One configuration in the step of events: what touches, and the constraints that act there."""
+"""Contacts and constraints of one configuration in the event-driven scheme."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ from jaxsim.solvers.lcp import Bounds, bilateral, together, unilateral, with_fri
 if TYPE_CHECKING:
     from jaxsim.simulation.events import EventDriven
 
-ROUNDING = 1e-6  # slower approaches are the solver's tolerance over a part [m/s, rad/s]
+ROUNDING = 1e-6  # slower approaches are within the solver's tolerance [m/s, rad/s]
 
 
 @dataclass(frozen=True)
@@ -53,10 +53,10 @@ class EventScene:
 
     kin: Kinematics
     contacts: Contacts
-    tangent: Array  # (nc, 3) against the slip, or the last one
+    tangent: Array  # (nc, 3) unit, against the slip, or against the last one
     limit_gap: Array  # (nl,)
     limit_J: Array  # (nl, nv)
-    chosen: Chosen | None  # the contacts that the rows are of, if not all
+    chosen: Chosen | None  # contacts that have rows, if not all
     driven: np.ndarray  # (nv,) bool: dofs of driven joints
 
     @classmethod
@@ -84,10 +84,10 @@ class EventScene:
         return cls(kin, contacts, tangent, gap, limit_J, chosen, driven)
 
     def with_friction_directions(self, model: Model, torque: Array) -> "EventScene":
-        """Scene with friction against the way that a contact would begin to slide.
+        """Scene with friction against the direction in which a contact would begin to slide.
 
-        For contacts that never slid; the document takes any tangent then, and lets it slide for a
-        step.
+        For contacts that never slid; Kokkevis (2004) takes any tangent then, and lets it slide for
+        a step.
         """
         contacts, _ = self._selected()
         frame = contact_frame(model.topology, contacts.normal)
@@ -101,22 +101,22 @@ class EventScene:
 
     @property
     def dropped_contacts(self) -> Array:
-        """() int: contacts that touch and have no row."""
+        """() int: number of contacts that touch and have no row."""
         return jnp.zeros((), int) if self.chosen is None else self.chosen.dropped_contacts
 
     def _selected(self) -> tuple[Contacts, Array]:
-        """The contacts that have rows, and their tangents."""
+        """Contacts that have rows, and their tangents."""
         if self.chosen is None:
             return self.contacts, self.tangent
         return take(self.contacts, self.chosen), self.chosen.gather(self.tangent)
 
     def _rows(self, model: Model, state: State, control: Control) -> Rows:
-        """Normal and tangent of contacts, limits, prescribed motion, grips; nothing desired yet."""
+        """Rows of contacts, limits, prescribed motion and grips, with zero desired velocities."""
         top = model.topology
         slots, (contacts, tangent) = contact_slots(top), self._selected()
         k = _rows_per_contact(top)
         directions = [contacts.normal, tangent, -tangent]
-        if k > 3:  # what begins to slide aside is held within the step, whichever way it is
+        if k > 3:  # sideways friction within the step, in both directions
             aside = cross(contacts.normal, tangent)
             directions += [aside, -aside]
         directions = jnp.stack(directions, axis=1).reshape(-1, 3)
@@ -149,7 +149,7 @@ class EventScene:
         )
 
     def _touching(self, model: Model, rows: Rows, control: Control, config: "EventDriven") -> Array:
-        """(m,) which rows act."""
+        """(m,) bool: rows that act, those of contacts and limits only within the touch distance."""
         contacts, _ = self._selected()
         near = contacts.gap <= config.touch_distance
         near = jnp.repeat(near, _rows_per_contact(model.topology))
@@ -160,8 +160,11 @@ class EventScene:
         return jnp.concatenate([near, limits, rest])
 
     def rows(self, model: Model, state: State, control: Control, h: Array, config: "EventDriven"):
-        """Acceleration constraints: what touches gains no approach within h, what has sunk in comes
-        out, sliding stops, driven joints move as they must, and grips stay closed."""
+        """Acceleration constraints of the next h [s], with their bounds.
+
+        Touching contacts gain no approach within h, penetration is undone, sliding stops, driven
+        joints follow their prescribed motion, and grips stay closed.
+        """
         rows = self._rows(model, state, control)
         speed = matmul(row_jacobian(model, self.kin, rows), state.qd)
         gap_drift = self._gap_drift(model, state)
@@ -183,8 +186,10 @@ class EventScene:
         return _acting(rows, acts), self._bounds(model, rows)
 
     def _gap_drift(self, model: Model, state: State) -> Array:
-        """(nc,) second derivative of the gaps in time where qdd = 0: of a rolling ball it is 0,
-        while the material point that touches is drawn to the centre."""
+        """(nc,) second time derivative of the gaps where qdd = 0.
+
+        That of a rolling ball is 0, while its material point in contact accelerates to the centre.
+        """
 
         def gap(t):
             q = integrate(model, state.q, state.qd, t)
@@ -198,7 +203,7 @@ class EventScene:
         return jax.jvp(rate, (at,), (jnp.ones_like(at),))[1]
 
     def impact(self, model: Model, state: State, control: Control, config: "EventDriven"):
-        """Rows and bounds of an impact, after whether something that touches approaches."""
+        """Impact rows: () bool of any touching contact that approaches, rows, and their bounds."""
         rows, (contacts, _) = self._rows(model, state, control), self._selected()
         speed = matmul(row_jacobian(model, self.kin, rows), state.qd)
         acts = self._touching(model, rows, control, config)
@@ -216,7 +221,7 @@ class EventScene:
         return hits, _acting(rows, acts), self._bounds(model, rows)
 
     def deeper_than(self, before: "EventScene", depth) -> Array:
-        """() whether something went deeper than allowed in between."""
+        """() bool: a contact or limit went deeper than ``depth`` since the scene ``before``."""
         old = jnp.concatenate([before.contacts.gap, before.limit_gap])
         new = jnp.concatenate([self.contacts.gap, self.limit_gap])
         return jnp.any((new < -depth) & (new < old))
@@ -246,23 +251,23 @@ class EventScene:
 
 
 def _rows_per_contact(top: Topology) -> int:
-    """The normal, friction against the slip and along it, and in space both ways aside of it.
+    """Number of rows per contact: normal, friction in both directions along the slip and across.
 
-    A friction whose direction is that of the slip at the step's begin lets what stops within the
-    step, or in an impact, slide back freely; and it turns a slow slide round and round, for what it
-    does aside in a step is more than the slip.
+    In the plane there is no friction across. Friction only against the slip at the step's beginning
+    would let a contact that stops within the step, or in an impact, slide back freely; and it would
+    turn a slow slide round and round, for its effect across in a step is more than the slip.
     """
     return 3 if top.planar else 5
 
 
 def _given_dofs(model: Model, control: Control) -> list[int]:
-    """The dofs that may have prescribed motion: those driven, or all where a control says."""
+    """Dofs that may have prescribed motion: those of driven joints, or all with MotionControl."""
     top = model.topology
     return top.driven_dofs.tolist() if control.motion is None else list(range(top.nv))
 
 
 def _acting(rows: Rows, acts: Array) -> Rows:
-    """The others become rows of zeros, which stay idle."""
+    """Replace the rows that do not act by rows of zeros, which stay idle."""
 
     def masked(x):
         return jnp.where(acts.reshape(-1, *[1] * (x.ndim - 1)), x, 0.0)

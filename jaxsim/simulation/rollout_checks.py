@@ -1,4 +1,4 @@
-"""What is wrong with measures, records and controllers of a rollout, told when it is traced."""
+"""Checks of the measures, records and controllers of a rollout, when it is traced."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,7 +13,7 @@ from jaxsim.simulation.checks import check_kind, described, is_number, whole_num
 def check_folding(
     steps: Any, measures: Any, kind: type, record: Callable | None, record_every: Any
 ) -> None:
-    """Raise ValueError or TypeError for a length, measures or a record that are none."""
+    """Raise ValueError or TypeError for an invalid length, measure or record."""
     whole_number("steps", steps, 0)
     whole_number("record_every", record_every, 1)
     if record is not None and not callable(record):
@@ -31,7 +31,7 @@ def check_folding(
 
 
 def updated(memory: Any, returned: Any) -> tuple[Any, Any]:
-    """What ``controller.update`` returned, checked against the memory that it was given."""
+    """Check the return value of ``controller.update`` against its memory, and return it."""
     if not (isinstance(returned, tuple) and len(returned) == 2):
         raise TypeError(f"controller.update returned {described(returned)}; expected a tuple"
                         " (memory, command)")  # fmt: skip
@@ -40,7 +40,7 @@ def updated(memory: Any, returned: Any) -> tuple[Any, Any]:
 
 
 def folded_in(name: str, old: Any, new: Any) -> Any:
-    """A measure's new value, in the precision of the old one. Raises where it is another kind."""
+    """New value of a measure, in the precision of the old one. Raises if the kind differs."""
     what = f"measures[{name!r}]"
     if jax.tree.structure(old) != jax.tree.structure(new):
         raise TypeError(
@@ -66,7 +66,7 @@ def folded_in(name: str, old: Any, new: Any) -> Any:
 
 
 def check_record(kept: Any) -> Any:
-    """What a record returned. Raises TypeError where it is no tree of arrays."""
+    """Check that a record is a tree of arrays, and return it. Raises TypeError if it is not."""
     for path, leaf in jax.tree_util.tree_flatten_with_path(kept)[0]:
         if not is_number(leaf):
             raise TypeError(

@@ -1,4 +1,4 @@
-"""The rows of a step as blocks for the solver, and its impulses by contact, limit and grip."""
+"""Constraint rows of a step as blocks for the solver, and impulses by contact, limit and grip."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -13,12 +13,14 @@ from jaxsim.constraints.rows import Layout, contact_jacobian
 from jaxsim.solvers.idle import unless_idle
 from jaxsim.solvers.pgs import RowGroup
 
-PACK = 8  # chosen contacts that are left out together while their places are empty
+PACK = 8  # number of contact slots that are skipped together while empty
 
 
 def packs(layout: Layout, chosen: Chosen | None) -> list[tuple[slice, Array]]:
-    """The rows of chosen contacts by the pack, and whether there is a contact among them: the
-    places fill in order. Without a choice there are none."""
+    """Packs of chosen contacts: slice of their rows, and () bool if there is a contact in them.
+
+    Slots fill in order. Without a choice there are no packs.
+    """
     if chosen is None:
         return []
     k, n = layout.contact_rows, layout.contacts
@@ -29,7 +31,7 @@ def packs(layout: Layout, chosen: Chosen | None) -> list[tuple[slice, Array]]:
 
 
 def contact_rows(model, kin, contacts, frame, chosen, acting) -> Array:
-    """``contact_jacobian`` of all; in a kernel without the ``packs`` that are empty."""
+    """``contact_jacobian`` of all contacts; a fused kernel skips empty ``packs``."""
 
     def at_once():
         return contact_jacobian(model, kin, contacts, frame, chosen)
@@ -52,8 +54,10 @@ def contact_rows(model, kin, contacts, frame, chosen, acting) -> Array:
 def row_groups(
     layout: Layout, x, target, friction, acting: Sequence[tuple[slice, Array]] = ()
 ) -> tuple[RowGroup, ...]:
-    """Contacts, by ``packs`` where there are any, limits and grips, padded with idle rows (x = 0)
-    to whole blocks."""
+    """Row groups of contacts (by ``packs`` if there are any), limits and grips.
+
+    Padded with idle rows (x = 0) to whole blocks.
+    """
     k, size = layout.contact_rows, layout.contact_block
     first, last = layout.contacts * k, x.shape[0] - layout.grips * layout.grip_rows
     contacts = []

@@ -1,10 +1,10 @@
-"""What a scheme is: the numbers of one way to advance a character, and the step itself.
+"""Protocol of a scheme: the settings of a time integration, and the step itself.
 
     state = scheme.init(model, state)
     obs = scheme.observe(model, state)
     state, info = scheme.step(model, state, obs, command, forces)
 
-A rollout does this many times, whatever the scheme. ``TimeStepping`` is time stepping at velocity
+A rollout does this many times, with any scheme. ``TimeStepping`` is time stepping at velocity
 level, ``EventDriven`` the event-driven scheme at acceleration level, and
 ``synthesis.scheme.PerStepOptimisation`` finds each next state by an optimisation.
 """
@@ -26,9 +26,9 @@ T = TypeVar("T")
 
 
 def register_scheme(cls: type[T]) -> type[T]:
-    """Register a frozen dataclass as a pytree whose checks are for what a user gives.
+    """Register a frozen dataclass as a pytree that is checked only when a user makes it.
 
-    Fields marked static shape the program. JAX puts other things than numbers in the fields of a
+    Fields marked static shape the program. JAX puts other values than numbers in the fields of a
     pytree (axes of ``vmap``, tangents, tracers), so ``__post_init__`` does not run there.
     """
     static = tuple(f.name for f in fields(cls) if f.metadata.get("static"))  # type: ignore[arg-type]
@@ -54,55 +54,61 @@ def register_scheme(cls: type[T]) -> type[T]:
 
 
 class Scheme(Protocol):
-    """A frozen pytree of numbers with three pure functions; of one character, for ``vmap``."""
+    """Frozen pytree of numbers with pure functions of one character; ``vmap`` makes a batch."""
 
     @property
     def dt(self) -> Array | float:
-        """Of a step [s]."""
+        """Length of a step [s]."""
         ...
 
     @property
     def tells_residual(self) -> bool:
-        """Whether a rollout's result has the largest ``info.residual`` of its steps."""
+        """True if a rollout's result has the largest ``info.residual`` of its steps."""
         ...
 
     def init(self, model: Model, state: State) -> State:
-        """The state with what the scheme remembers from step to step (``State.solver``); what is
-        there already is kept, that of another scheme is begun anew."""
+        """Add the scheme's memory between steps to a state (``State.solver``).
+
+        Memory of this scheme is retained, that of another scheme is replaced.
+        """
         ...
 
     def observe(self, model: Model, state: State) -> Any:
-        """What a controller sees, and what the step begins with."""
+        """Observation of a state, for the controller and the step."""
         ...
 
     def step(
         self, model: Model, state: State, obs: Any, command: Any, forces: Pushes | None = None
     ) -> tuple[State, Any]:
-        """The state after ``dt`` under a controller's command and forces from outside, and what
-        happened. obs: ``observe(model, state)``."""
+        """Advance by ``dt`` under a controller's command and external forces: state and info.
+
+        obs: ``observe(model, state)``.
+        """
         ...
 
     def watch(
         self, health: Health, model: Model, state: State, obs: Any, after: State, info: Any
     ) -> Health:
-        """Folds a step in: whether the motion means something, and until when."""
+        """Fold a step into the health, which has the first divergence of the motion."""
         ...
 
     def measures(self, model: Model) -> dict[str, Measure]:
-        """What a summary tells of how well the steps were solved, by name."""
+        """Measures by name of how well the steps were solved, for a summary."""
         ...
 
     def torque(self, command: Any, info: Any) -> Array:
-        """(nv,) what motors and prescribed motion gave in a step [N m or N]."""
+        """(nv,) generalised forces of motors and prescribed motion in a step [N m or N]."""
         ...
 
     def contact_links(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
-        """(nc,), (nc,) the link that the force of each place for a contact acts on, and the other
-        one; -1 for the world."""
+        """(nc,), (nc,) link that the force of each contact slot acts on, and the other link.
+
+        -1 for the world.
+        """
         ...
 
     def keep(self, model: Model, sample: Sample) -> dict[str, Array]:
-        """What a record keeps of a step besides what all schemes have, by name."""
+        """Fields of a record by name that this scheme adds to those of all schemes."""
         ...
 
     def check(self, model: Model) -> None:

@@ -72,35 +72,35 @@ from jaxsim.solvers.tree_factor import lower_product, solve_lower, solve_upper, 
 DERIVATIVES = ("iteration", "implicit")
 IMPACTS = ("at_once", "successive")
 SWIFT = 1.0  # a step whose fastest degree of freedom is slower has less tolerance [m/s, rad/s]
-STILL = 1e-6  # of the tolerance, at the least
+STILL = 1e-6  # least factor on the tolerance
 
 
 class ContactScheme:
     """Base of schemes that step with contacts: observation, health and checks."""
 
     def observe(self, model: Model, state: State) -> Observation:
-        """``observe`` with this scheme's numbers."""
+        """Observe a state with this scheme's touch distance, see ``observe``."""
         return observe(model, state, self)
 
     def watch(self, health: Health, model: Model, state: State, obs, after: State, info) -> Health:
-        """Energy, speed, depth: see ``simulation.health``."""
+        """Watch energy, speed and depth of a step: see ``simulation.health``."""
         return watched(health, model, state, obs, after, info)
 
     def measures(self, model: Model) -> dict[str, Measure]:
-        """Depth, residual, contacts left out, grips torn off: see ``contact_measures``."""
+        """Measures of depth, residual, dropped contacts, broken grips: see ``contact_measures``."""
         return contact_measures(model)
 
     def torque(self, command: Control, info: Any) -> Array:
-        """(nv,) the command's, and what prescribed motion took [N m or N]."""
+        """(nv,) torque of the command and of prescribed motion [N m or N]."""
         return command.torque + info.motion_force
 
     def contact_links(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
-        """(nc,), (nc,) of each place for a contact, -1 for the world."""
+        """(nc,), (nc,) links of both sides of each contact slot, -1 for the world."""
         slots = contact_slots(model.topology)
         return np.asarray(slots.link_a), np.asarray(slots.link_b)
 
     def keep(self, model: Model, sample: Sample) -> dict[str, Array]:
-        """The grips: where they are (ng, 3) [m], their forces (ng, 3) [N], which hold (ng,)."""
+        """Fields of a record: grips' positions (ng, 3) [m], forces (ng, 3) [N], closed (ng,)."""
         kin, links = sample.obs.kin, np.array(model.topology.grip_link, int)
         return {
             "grip_pos": kin.link_pos[links] + rotate(kin.link_rot[links], model.grip_point),
@@ -109,51 +109,51 @@ class ContactScheme:
         }
 
     def check(self, model: Model) -> None:
-        """Raise ValueError or TypeError for a number that cannot be simulated with."""
+        """Raise ValueError or TypeError for an invalid number of the scheme."""
         checks.check_config(model, self, type(self))
 
 
 @register_scheme
 @dataclass(frozen=True)
 class TimeStepping(ContactScheme):
-    """Numbers of the integrator; those that are not marked static may be batched.
+    """Time stepping at velocity level, with contacts; numbers not marked static may be batched.
 
-    A step does ``sweeps`` passes of the solver, and more while the last one changed the velocity of
+    A step does ``sweeps`` sweeps of the solver, and more while the last one changed the velocity of
     a row by over ``tolerance``, up to ``most_sweeps``: accelerated ones, see ``solvers.adaptive``.
-    Where all is slower than ``SWIFT`` the tolerance is less in proportion, so that stacks rest.
-    With ``most_sweeps`` 0, or up to ``sweeps``, it does ``sweeps`` plain passes.
+    Where all dofs are slower than ``SWIFT`` the tolerance is less, so that stacks come to rest.
+    With ``most_sweeps`` 0, or up to ``sweeps``, it does ``sweeps`` plain sweeps.
 
-    Where a model has more than ``contacts`` places for a contact, the nearest are solved for, and
-    ``StepInfo.dropped_contacts`` counts those without a place. None: see ``collision.nearest``.
+    Where a model has more than ``contacts`` contact slots, the nearest are solved for, and
+    ``StepInfo.dropped_contacts`` counts contacts without a slot. None: see ``collision.nearest``.
 
     derivative: of the impulses, "iteration" (that of the sweeps) or "implicit" (that of the solved
-    problem, see ``solvers.implicit``: exact with sweeps enough to solve it, and less costly). Of
+    problem, see ``solvers.implicit``: exact with enough sweeps to solve it, and less costly). For
     sweeps beyond the first ``sweeps`` it is approximate, so for exact gradients through hard
-    impacts give ``most_sweeps=0``, with ``sweeps`` enough.
-    smoothing: of the implicit derivative, and of nothing else.
+    impacts set ``most_sweeps=0``, with enough ``sweeps``.
+    smoothing: relaxes the implicit derivative only.
     impacts: those of a step, "at_once" as one problem of all contacts, or "successive", one contact
     after the other as in ``solvers.successive``.
     """
 
     dt: Array | float = 0.00025  # [s]
     stabilization_time: Array | float = 0.02  # time constant of penetration recovery [s]
-    recovery_speed: Array | float = 1.0  # the fastest of it, for what begins deep inside [m/s]
+    recovery_speed: Array | float = 1.0  # largest speed of penetration recovery [m/s]
     bounce_speed: Array | float = 0.1  # slower impacts do not bounce [m/s]
     touch_distance: Array | float = 0.001  # a smaller gap counts as contact [m]
-    near_distance: Array | float = 0.01  # what comes nearer in a step is solved for [m]
-    warm_start: Array | float = 1.0  # how much of the last impulses a step begins with; see docs
-    # whether a warm start that gains energy is scaled down, see ``solvers.pgs.useful_start``
+    near_distance: Array | float = 0.01  # contacts that come nearer in a step are solved for [m]
+    warm_start: Array | float = 1.0  # share of the last impulses that a step starts with; see docs
+    # a warm start that gains energy is scaled down, see ``solvers.pgs.useful_start``
     bounded_start: bool = dataclasses.field(default=False, metadata={"static": True})
-    sweeps: int = dataclasses.field(default=6, metadata={"static": True})  # Gauss-Seidel passes
+    sweeps: int = dataclasses.field(default=6, metadata={"static": True})  # of Gauss-Seidel
     most_sweeps: int = dataclasses.field(default=40, metadata={"static": True})
     tolerance: Array | float = 0.1  # [m/s, rad/s], see ``tolerance_at``
     contacts: int | None = dataclasses.field(default=None, metadata={"static": True})  # at most
     derivative: str = dataclasses.field(default="iteration", metadata={"static": True})
     smoothing: Array | float = 0.0  # relaxes complementarity in the derivative [J]
     impacts: str = dataclasses.field(default="at_once", metadata={"static": True})
-    # of velocity products, see ``simulation.smooth``; None: 2 where no joint is between bodies
+    # order of velocity products, see ``simulation.smooth``; None: 2 if no joint is between bodies
     order: int | None = dataclasses.field(default=None, metadata={"static": True})
-    # whether the move of whipped joints may add no energy, see ``simulation.move``
+    # the move of whipped joints may add no energy, see ``simulation.move``
     bounded_move: bool = dataclasses.field(default=True, metadata={"static": True})
 
     def __post_init__(self):
@@ -175,7 +175,7 @@ class TimeStepping(ContactScheme):
         return self.derivative == "implicit"
 
     def init(self, model: Model, state: State) -> State:
-        """The state with impulses to start the next step from: its own, else zeros."""
+        """Add warm-start impulses to a state: zeros, unless it has some."""
         return with_warm_start(model, state)
 
     def step(
@@ -186,12 +186,12 @@ class TimeStepping(ContactScheme):
         command: Control,
         forces: Pushes | None = None,
     ) -> tuple[State, StepInfo]:
-        """``step`` with this scheme's numbers."""
+        """Run ``step`` with this scheme's numbers."""
         return step(model, state, obs, command, self, forces)
 
 
 def observe(model: Model, state: State, config: Any) -> Observation:
-    """Kinematics and contacts of a state; config: a scheme, whose ``touch_distance`` counts.
+    """Kinematics and contacts of a state; config: a scheme, whose ``touch_distance`` is used.
 
     Raises ModelError for a state that is not of the model.
     """
@@ -219,7 +219,7 @@ def step(
 ) -> tuple[State, StepInfo]:
     """Advance one character by ``config.dt``; ``obs`` is ``observe(model, state, config)``.
 
-    pushes: forces from outside; one acts in a step if it does at the step's first instant.
+    pushes: external forces; one acts in a step if it does at the step's first instant.
     Non-finite input gives non-finite output of this member of a batch alone.
 
     Raises ModelError, ValueError or TypeError for arguments of another shape, dtype or kind than
@@ -365,16 +365,18 @@ def step(
 def tolerance_at(config: TimeStepping, qd: Array) -> Array:
     """() tolerance of the solver at velocities qd (nv,): less where all are slow.
 
-    What sways by less than a fixed tolerance would never come to rest, and what sways by less than
-    a fixed number of times the tolerance neither: it falls with the square of the speed.
+    A stack that sways by less than a fixed tolerance would never come to rest, nor with a tolerance
+    proportional to the speed: it falls with the square of the speed.
     """
     fastest = jnp.max(jnp.abs(lax.stop_gradient(qd)), initial=0.0)
     return config.tolerance * jnp.clip((fastest / SWIFT) ** 2, STILL, 1.0)
 
 
 def _solved(groups: tuple[RowGroup, ...], y: Array, warm, config: TimeStepping, tolerance: Array):
-    """Families with their impulses, without those that are empty, and y (nv,) that these lead to;
-    warm (n,): the last impulses of all, one after the other."""
+    """Solve the row groups that are not empty: groups with impulses, and the velocity y (nv,).
+
+    warm (n,): last impulses of all groups, one after the other.
+    """
     groups = tuple(f for f in groups if f.target.size)
     ends = np.cumsum([f.target.size for f in groups], dtype=int)
     groups = tuple(
@@ -406,25 +408,25 @@ def check_control(model: Model, control: Control) -> None:
 
 
 def _kinetic(y: Array, qd: Array, damping: Array, counted: Array) -> Array:
-    """() energy of the counted dofs from L v, where L^T L is the inertia and the damping."""
+    """() kinetic energy of the counted dofs from y = L v, with L^T L inertia and damping."""
     return 0.5 * jnp.sum(counted * (y * y - damping * qd * qd))
 
 
 def _of_all_slots(top, layout, chosen, of_contact: Array, impulse: Array) -> Array:
-    """Impulses of the rows of all contacts, from those of the chosen ones."""
+    """Impulses of the rows of all contact slots, from those of the chosen contacts."""
     of_contact = chosen.scatter(of_contact)
     padding = jnp.zeros(row_layout(top).n_contact_rows - of_contact.size, impulse.dtype)
     return jnp.concatenate([of_contact.reshape(-1), padding, impulse[layout.n_contact_rows :]])
 
 
 def _rows(model, state, kin, contacts, chosen, frame, control, config):
-    """J of the limits, and of all rows J (m, nv) and the velocities they are to reach (m,)."""
+    """Jacobian of the limits, Jacobian (m, nv) of all rows, and their target velocities (m,)."""
     top, dt, layout = model.topology, config.dt, row_layout(model.topology, contacts.gap.shape[0])
-    # undone within a step at the earliest: what overshoots comes back the further, step by step
+    # recovery within less than a step would overshoot, further with every step
     recovery_time = jnp.maximum(config.stabilization_time, dt)
     J = contact_rows(model, kin, contacts, frame, chosen, packs(layout, chosen))
     approach = matmul(J[:, 0], state.qd)
-    if config.impacts == "successive":  # which bounce by themselves
+    if config.impacts == "successive":  # whose bounces are resolved before
         contacts = dataclasses.replace(contacts, restitution=jnp.zeros_like(contacts.restitution))
     normal_target = contact_targets(
         contacts,
@@ -448,7 +450,7 @@ def _rows(model, state, kin, contacts, chosen, frame, control, config):
 
 
 def _impacts(contacts, layout, white: Array, given: Array, config: TimeStepping) -> Impacts:
-    """Impacts within the step, in whitened rows; given (m,): what prescribed motion adds."""
+    """Impacts within the step, in whitened rows; given (m,): share of prescribed motion [m/s]."""
     k = layout.contact_rows
     last = layout.contacts * k
     reaches = -jnp.maximum(contacts.gap, 0.0) / config.dt
@@ -466,7 +468,7 @@ def _impacts(contacts, layout, white: Array, given: Array, config: TimeStepping)
 def choose(
     model: Model, kin: Kinematics, contacts: Contacts, config: TimeStepping
 ) -> Chosen | None:
-    """The contacts that a step solves for; None for all."""
+    """Choose the contacts that a step solves for; None for all."""
     slots = contact_slots(model.topology)
     count = solved_for(slots.count, config.contacts)
     if count == slots.count:
@@ -481,7 +483,7 @@ def choose(
 
 
 def _touching(model: Model, contacts: Contacts, distance) -> Array:
-    """(nl,) bool from the slots' gaps."""
+    """(nl,) bool: links with a contact nearer than ``distance`` [m]."""
     slots = contact_slots(model.topology)
     links = np.arange(model.topology.n_links)[:, None]
     belongs = (slots.link_a[None] == links) | (slots.link_b[None] == links)
