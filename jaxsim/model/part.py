@@ -1,4 +1,4 @@
-"""Some trees of a model as a model of their own: the character without what moves around it."""
+"""Submodels: some trees of a model as a model, such as a character without moving surroundings."""
 
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
@@ -23,10 +23,10 @@ NO_GRIPS = ("grip_point", "grip_other_point", "grip_strength")
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Where the numbers of a part are in the whole; ``topology`` is the part's own."""
+    """Submodel: its topology, and the indices of its numbers in the whole model."""
 
-    topology: Topology
-    links: np.ndarray  # (nl',) index into the whole, as are the others
+    topology: Topology  # of the submodel
+    links: np.ndarray  # (nl',) indices into the whole, as are the others
     joints: np.ndarray  # (nj',)
     q: np.ndarray  # (nq',)
     dofs: np.ndarray  # (nv',)
@@ -35,8 +35,10 @@ class Part:
     whole: bool  # nothing is left out
 
     def of(self, model: Model) -> Model:
-        """The part of a model (of a batch, of one member) that has the whole topology; the model
-        itself where nothing is left out."""
+        """Submodel of a model (of a batch, of one member) that has the whole topology.
+
+        The model itself where nothing is left out.
+        """
         if self.whole:
             return model
         rows = {
@@ -53,10 +55,10 @@ class Part:
 
 @lru_cache(maxsize=64)
 def part_of(top: Topology, links: tuple[bool, ...]) -> Part:
-    """The trees whose links are marked (nl,), with their shapes; no shape of the world, no grips.
+    """Submodel of the trees whose links are marked (nl,), with their shapes.
 
-    Roles go with the part that has the links they name. Raises ValueError for a mark that would
-    cut a tree.
+    It has no shapes of the world and no grips, and the roles if it has all links that they name.
+    Raises ValueError for a mark that would cut a tree.
     """
     for link, parent in enumerate(top.link_parent):
         if parent != WORLD and links[parent] != links[link]:
@@ -132,7 +134,7 @@ def _ranges(start, size, kinds, joints) -> np.ndarray:
 
 
 def main_part(top: Topology) -> Part:
-    """The character of a world (see ``Topology.main_links``)."""
+    """Submodel of the first character of a world (see ``Topology.main_links``)."""
     return part_of(top, tuple(top.main_links.tolist()))
 
 
@@ -143,8 +145,10 @@ ALIKE = (
 
 
 def character_parts(top: Topology) -> tuple[Part, ...]:
-    """The character of a world, then each other tree that moves freely and is built like it, such
-    as a child beside an adult. All of them have the names and roles of the first."""
+    """Submodels of all characters of a world: the first, and free trees of the same structure.
+
+    For example a child beside an adult. All of them have the names and roles of the first.
+    """
     main = main_part(top)
     own = [
         link
@@ -162,6 +166,6 @@ def character_parts(top: Topology) -> tuple[Part, ...]:
 
 
 def driven_part(top: Topology) -> Part:
-    """What moves by drives."""
+    """Submodel of the trees that have a joint with prescribed motion."""
     trees = {int(top.link_root[top.joint_link[j]]) for j, d in enumerate(top.joint_driven) if d}
     return part_of(top, tuple(int(root) in trees for root in top.link_root))
