@@ -1,4 +1,4 @@
-"""A name for a program that says all of it, so that the same name is the same function."""
+"""Digest of a program: equal digests mean equal functions."""
 
 import hashlib
 from collections.abc import Iterator
@@ -9,8 +9,11 @@ from jaxsim.fused.program import Block, Branch, Loop, Memory, Program, Value
 
 
 def digest(program: Program) -> str:
-    """The same in every process. XLA's caches keep compiled programs by their text: where a fused
-    function is called from one, this is what the text knows of it."""
+    """Digest of all operations of a program, equal in every process.
+
+    XLA's caches identify compiled programs by their text: a call of a fused function contains this
+    digest.
+    """
     of = hashlib.sha256()
     for line in _Text().lines(program):
         of.update(line.encode() + b"\n")
@@ -18,7 +21,7 @@ def digest(program: Program) -> str:
 
 
 class _Text:
-    """Values and memories are numbered in the order in which they are met."""
+    """Text of a program, with values and memories numbered in order of appearance."""
 
     def __init__(self):
         self.numbers: dict[int, int] = {}

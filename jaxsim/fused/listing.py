@@ -1,4 +1,4 @@
-"""A program as text, to see what a function became."""
+"""Listing of a program as text, for inspection."""
 
 from jaxsim.fused.builder import COMMUTATIVE
 from jaxsim.fused.program import Block, Loop, Memory, Program, Value
@@ -18,7 +18,7 @@ _INFIX = {
 
 
 def listing(program: Program) -> str:
-    """A program as text, a value in each line: v0, v1, ... are numbers of one lane."""
+    """Write a program as text, a value in each line: v0, v1, ... are numbers of one lane."""
     names: dict[int, str] = {}
     memories: dict[int, str] = {}
     lines: list[str] = []

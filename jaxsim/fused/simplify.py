@@ -1,4 +1,4 @@
-"""Passes over the whole program: what nothing needs goes, products and sums are put together."""
+"""Optimisation passes over the whole program: dead code, shared divisions, fused products."""
 
 from collections import Counter
 
@@ -6,7 +6,7 @@ from jaxsim.fused.program import Block, Branch, Loop, Memory, Program, Value, bl
 
 
 def finish(program: Program) -> Program:
-    """Drop what no output needs, then join products with sums and share divisions."""
+    """Optimise a program: drop dead values, share divisions, join products with sums."""
     _drop_dead(program)
     _share_divisions(program.block)
     uses = _uses(program)
@@ -17,7 +17,7 @@ def finish(program: Program) -> Program:
 
 
 def _drop_dead(program: Program) -> None:
-    """Keep values, stores and carries that reach an output."""
+    """Drop values, stores and carries that no output depends on."""
     stores: dict[int, list[Value]] = {}
     holder: dict[int, Value] = {}  # the loop or branch that a block is of
     for block in blocks(program.block):
@@ -91,7 +91,7 @@ def _keep(of: Loop | Branch, kept: list[int]) -> None:
 
 
 def _uses(program: Program) -> Counter:
-    """How often each value is used, by id."""
+    """Count the uses of each value, by id."""
     uses: Counter = Counter()
     for block in blocks(program.block):
         for value in block.ops:
@@ -108,7 +108,7 @@ def _uses(program: Program) -> Counter:
 
 
 def _share_divisions(block: Block) -> None:
-    """Several divisions by one number become products with its inverse, taken once."""
+    """Replace several divisions by one number by products with its inverse."""
     for inner in list(blocks(block)):
         by = Counter(id(v.args[1]) for v in inner.ops if v.op == "div" and v.dtype.kind == "f")
         inverse: dict[int, Value] = {}
@@ -126,7 +126,7 @@ def _share_divisions(block: Block) -> None:
 
 
 def _join_products(block: Block, uses: Counter) -> None:
-    """x y + z as one operation, where the product is used nowhere else."""
+    """Replace x y + z by one operation, where the product is used nowhere else."""
     place = _places(block)
 
     def alone(value: Value) -> bool:
@@ -149,16 +149,19 @@ def _join_products(block: Block, uses: Counter) -> None:
 
 
 def _join(value: Value, name: str, factors: tuple, term: Value) -> None:
-    """The first factor is the one that changes with the innermost loop: where its negative is
-    taken, that of the other could be kept beside it all through the loop."""
+    """Turn a value into the joined operation ``name`` of two factors and a term.
+
+    The first factor is the one that changes with the innermost loop: that one is negated, where
+    the negative of the other would occupy a register throughout the loop.
+    """
     value.op = name
     value.args = (*sorted(factors, key=lambda v: -v.block.depth), term)
 
 
 def _begin(total: Value, name: str, first: Value, alone, place: dict[int, int]) -> bool:
-    """Whether a sum of products now begins with a term that was added to it.
+    """Move a term to the beginning of a sum of products, if possible; returns success.
 
-    x y + p q + z becomes x y + (p q + z), an operation less, and the last one waits for x y alone;
+    x y + p q + z becomes x y + (p q + z), an operation less, and the last one waits only for x y;
     but only where z is known before p q.
     """
     sums = []
@@ -176,7 +179,7 @@ def _begin(total: Value, name: str, first: Value, alone, place: dict[int, int]) 
 
 
 def _places(block: Block) -> dict[int, int]:
-    """Where in a block a value is made, by id; what comes from outside is missing."""
+    """Position in a block of each value made there, by id; values from outside are missing."""
     places = {}
     for k, value in enumerate(block.ops):
         made = value.data.results if value.op in ("loop", "branch") else [value]

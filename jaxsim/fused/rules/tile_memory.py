@@ -1,5 +1,8 @@
-"""Local memory of tiles: 8 by 8 numbers, each place of them a memory of its own, so that the 64
-numbers of a tile are addressed by a single computed index, the number of the tile."""
+"""Local memory of tiles of 8 by 8 numbers.
+
+Each entry of the tiles has a separate memory, so that the 64 numbers of a tile are addressed by a
+single computed index, the number of the tile.
+"""
 
 import itertools
 from collections.abc import Callable
@@ -16,32 +19,32 @@ Wanted = Callable[[int, int], bool]
 
 
 def whole(i: int, j: int) -> bool:
-    """All entries of a tile."""
+    """True for all entries of a tile."""
     return True
 
 
 def lower(i: int, j: int) -> bool:
-    """Those of its lower triangle."""
+    """True for the entries of a tile's lower triangle."""
     return j <= i
 
 
 @dataclass(frozen=True)
 class Tiles:
-    """Local memory of tiles, which loops read and write in turn."""
+    """Local memory of tiles, which loops read and write alternately."""
 
     builder: Builder
     places: Any  # (8, 8) objects: Memory
 
     @classmethod
     def of(cls, builder: Builder, count: int, dtype: np.dtype) -> "Tiles":
-        """Memory of so many tiles."""
+        """Allocate memory of ``count`` tiles."""
         places = np.empty((TILE, TILE), object)
         for at in np.ndindex(TILE, TILE):
             places[at] = Memory("local", dtype, count)
         return cls(builder, places)
 
     def read(self, tile: Value, wanted: Wanted = whole) -> Any:
-        """A tile (8, 8) as it is now; entries that are not wanted are None."""
+        """Read a tile (8, 8) in its current state; entries that are not ``wanted`` are None."""
         out = np.empty((TILE, TILE), object)
         for at in np.ndindex(TILE, TILE):
             if wanted(*at):
@@ -49,7 +52,7 @@ class Tiles:
         return out
 
     def write(self, tile: Value, numbers: np.ndarray) -> None:
-        """Write those of a tile's numbers (8, 8) that are not None."""
+        """Write the numbers (8, 8) of a tile that are not None."""
         for at, number in np.ndenumerate(numbers):
             if number is not None:
                 self.builder.store(self.places[at], tile, number)
@@ -57,7 +60,7 @@ class Tiles:
 
 @dataclass(frozen=True)
 class Matrix:
-    """A matrix in local memory that is not written any more, in tiles, row by row of them."""
+    """Read-only matrix in local memory, in tiles, row by row of them."""
 
     builder: Builder
     places: Any  # (8, 8) objects: Memory; (8, 1) of a single column
@@ -66,7 +69,7 @@ class Matrix:
 
     @classmethod
     def of(cls, b: Builder, m: np.ndarray) -> "Matrix":
-        """One of objects m (p, q), filled up with zeros; the same again for the same m."""
+        """Store objects m (p, q) in tiles, padded with zeros; equal m share memory."""
         rows, columns = map(tiles_across, m.shape)
         padded = np.full((TILE * rows, TILE * columns), b.constant(m[0, 0].dtype.type(0)), object)
         padded[: m.shape[0], : m.shape[1]] = m
@@ -77,8 +80,10 @@ class Matrix:
 
     @classmethod
     def copied(cls, b: Builder, source: Memory, shape, start: int, pitch: int) -> "Matrix":
-        """One of ``shape`` that lies in memory row by row, ``pitch`` numbers apart: loops copy it,
-        so that its size does not make the kernel larger."""
+        """Copy a matrix of ``shape`` from memory, whose rows are ``pitch`` numbers apart.
+
+        Loops copy it, so that its size does not make the kernel larger.
+        """
         rows, columns = map(tiles_across, shape)
         places: Any = np.empty((TILE, TILE), object)
         for at in np.ndindex(TILE, TILE):
@@ -86,7 +91,7 @@ class Matrix:
         zero = b.constant(source.dtype.type(0))
 
         def parts(n: int) -> list[tuple[int, int, int]]:
-            """The full tiles, and the last one: from, to, and how much of each there is."""
+            """Ranges of the full tiles, and of the last one: from, to, entries of each."""
             full, rest = divmod(n, TILE)
             return [part for part in ((0, full, TILE), (full, full + 1, rest)) if part[1] * part[2]]
 
@@ -112,7 +117,7 @@ class Matrix:
         return cls(b, places, rows, columns)
 
     def tile(self, i: Value, j: Value) -> np.ndarray:
-        """Its tile in row i and column j, of the shape of ``places``."""
+        """Load the tile in row i and column j, of the shape of ``places``."""
         b = self.builder
         number = b.op("add", b.op("mul", i, known(b, self.columns)), j)
         out = np.empty(self.places.shape, object)
@@ -122,22 +127,22 @@ class Matrix:
 
 
 def tiles_across(n: int) -> int:
-    """How many tiles hold n rows or columns."""
+    """Number of tiles that contain n rows or columns."""
     return -(-n // TILE)
 
 
 def known(b: Builder, k: int) -> Value:
-    """A number as a value."""
+    """Make the value of a known int32."""
     return b.constant(np.int32(k))
 
 
 def following(b: Builder, k: Value) -> Value:
-    """k + 1."""
+    """Make the value k + 1."""
     return b.op("add", k, known(b, 1))
 
 
 def loop(b: Builder, first: Value, last: Value, carry: list[Value], body: Callable) -> list[Value]:
-    """carry = body(k, carry) for k from ``first`` up to before ``last``; the last carry."""
+    """Make a loop carry = body(k, carry), k from ``first`` up to before ``last``: last carry."""
 
     def round_(_, values):
         out = body(values[1], values[2:])

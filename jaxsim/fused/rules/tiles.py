@@ -1,8 +1,8 @@
-"""Large matrices in local memory: products, Cholesky factors and triangular solutions as loops.
+"""Large matrices in local memory: products, Cholesky factors and triangular solves as loops.
 
-Written out, the factor of 90 rows would be a hundred thousand operations. Here a tile of 8 by 8
-numbers is worked on in registers, a part at a time, and loops go over the tiles: all of a product,
-those of the lower triangle of a factor, row by row.
+Unrolled, the factor of 90 rows would be a hundred thousand operations. Here a tile of 8 by 8
+numbers is processed in registers, a block at a time, and loops iterate over the tiles: all of a
+product, those of the lower triangle of a factor, row by row.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ AT_ONCE = 4  # products in a round of the loop that adds them up; a power of 2
 
 
 def cholesky(b: Builder, m: np.ndarray) -> np.ndarray:
-    """The lower factor (n, n) of m (n, n), objects of which the lower triangle is read."""
+    """Lower Cholesky factor (n, n) of m (n, n), objects of which the lower triangle is read."""
     tiles, count = _lower_tiles(b, m), tiles_across(len(m))
 
     def column(j, values):
@@ -57,8 +57,10 @@ def cholesky(b: Builder, m: np.ndarray) -> np.ndarray:
 
 
 def _reduced(x: Tiles, row_i: Value, y: Tiles, row_j: Value, j: Value, wanted: Wanted) -> Any:
-    """The tile j from the first one of a row of x on, less the products of those before it with
-    those of a row of y."""
+    """Tile j of a row of x less the products of the tiles before it with those of a row of y.
+
+    row_i, row_j: numbers of the first tiles of both rows.
+    """
     b = x.builder
     tile = x.read(b.op("add", row_i, j), wanted)
 
@@ -66,14 +68,14 @@ def _reduced(x: Tiles, row_i: Value, y: Tiles, row_j: Value, j: Value, wanted: W
         left = x.read(b.op("add", row_i, k))
         return left, left if row_i is row_j else y.read(b.op("add", row_j, k))
 
-    several = row_i is not row_j  # of the tiles on the diagonal there are few
+    several = row_i is not row_j  # there are few tiles on the diagonal
     for at, taken in _sum_of_products(b, j, factors, tile[0, 0].dtype, wanted, several):
         tile[at] = b.op("sub", tile[at], taken)
     return tile
 
 
 def _factor(b: Builder, m: np.ndarray) -> tuple[np.ndarray, list[Value]]:
-    """The lower factor of a tile, and one over its diagonal."""
+    """Lower Cholesky factor of a tile, and the inverse of its diagonal."""
     out, inverse, one = m.copy(), [], b.constant(m[0, 0].dtype.type(1))
     for j in range(TILE):
         for i in range(j, TILE):
@@ -87,7 +89,7 @@ def _factor(b: Builder, m: np.ndarray) -> tuple[np.ndarray, list[Value]]:
 
 
 def _divided(b: Builder, tile: Any, diagonal: np.ndarray, inverse: list[Value]) -> Any:
-    """A tile times the inverse of the transpose of a lower triangle; inverse: of its diagonal."""
+    """Multiply a tile by the inverse transpose of a lower triangle; inverse: of its diagonal."""
     for c, r in np.ndindex(TILE, TILE):
         rest = _minus(b, tile[r, c], tile[r, :c], diagonal[c, :c])
         tile[r, c] = b.op("mul", rest, inverse[c])
@@ -95,8 +97,10 @@ def _divided(b: Builder, tile: Any, diagonal: np.ndarray, inverse: list[Value]) 
 
 
 def solve(b: Builder, m: np.ndarray, right: np.ndarray, transposed=False, unit=False) -> np.ndarray:
-    """m^-1 right (n, k) of a lower triangle m (n, n), or m^-T right; a column after the other, or
-    where m^-1 has many of them in tiles."""
+    """Solve m^-1 right (n, k) for a lower triangle m (n, n), or m^-T right.
+
+    Column by column, or for many columns of m^-1 right in tiles.
+    """
     n, count, dtype = len(m), tiles_across(len(m)), m[0, 0].dtype
     tiles = _tiles_of_factor(b, m) or _lower_tiles(b, m)
     if right.shape[1] >= TILE and not transposed and not unit:
@@ -115,8 +119,10 @@ def solve(b: Builder, m: np.ndarray, right: np.ndarray, transposed=False, unit=F
 
 
 def _solve_together(tiles: Tiles, right: np.ndarray, count: int) -> np.ndarray:
-    """The transpose of right (q, n) L^-T, filled up to whole tiles: rows of it like those below a
-    factor of which ``count`` columns of tiles are known."""
+    """Transpose of right (q, n) L^-T, padded to whole tiles.
+
+    Its rows are computed like those below a factor with ``count`` known columns of tiles.
+    """
     b, rows = tiles.builder, tiles_across(len(right))
     padded = np.full((rows * TILE, count * TILE), b.constant(right[0, 0].dtype.type(0)), object)
     padded[: right.shape[0], : right.shape[1]] = right
@@ -147,7 +153,7 @@ def _solve_together(tiles: Tiles, right: np.ndarray, count: int) -> np.ndarray:
 
 
 def _substitute(tiles: Tiles, places: list[Memory], transposed: bool, unit: bool) -> Callable:
-    """A round of a loop: the next eight unknowns."""
+    """Body of the substitution loop, which solves for the next eight unknowns."""
     b, count = tiles.builder, places[0].size
     last, order = known(b, count - 1), range(TILE)[:: -1 if transposed else 1]
 
@@ -180,14 +186,17 @@ def _substitute(tiles: Tiles, places: list[Memory], transposed: bool, unit: bool
 
 
 def product(b: Builder, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """left right^T (p, q) of objects left (p, m) and right (q, m); half of it if they are one."""
+    """Product left right^T (p, q) of objects left (p, m) and right (q, m), by loops over tiles.
+
+    Only half of it is computed if both are one array.
+    """
     x = Matrix.of(b, left.T)
     y = x if left is right else Matrix.of(b, right.T)
     return product_of(x, y)[: len(left), : len(right)]
 
 
 def product_of(x: Matrix, y: Matrix) -> np.ndarray:
-    """x^T y of whole tiles, as objects; half of it if they are one."""
+    """Product x^T y of whole tiles, as objects; only half is computed if both are one matrix."""
     b, dtype, same = x.builder, x.places[0, 0].dtype, x is y
     numbers = [(i, j) for i in range(x.columns) for j in range(i + 1 if same else y.columns)]
     tiles = Tiles.of(b, len(numbers), dtype)
@@ -217,13 +226,13 @@ def product_of(x: Matrix, y: Matrix) -> np.ndarray:
 
 
 def times(b: Builder, m: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """m x (p,) of objects m (p, q) and x (q,). A matrix and its transpose are kept once."""
+    """Product m x (p,) of objects m (p, q) and x (q,); a matrix and its transpose share memory."""
     transposed = m.shape[0] < m.shape[1]
     return times_of(Matrix.of(b, m.T if transposed else m), x, transposed)[: len(m)]
 
 
 def times_of(matrix: Matrix, x: np.ndarray, transposed: bool) -> np.ndarray:
-    """The matrix, or its transpose, times objects x, as objects of whole tiles."""
+    """Product of a matrix, or its transpose, with objects x, as objects of whole tiles."""
     b, dtype = matrix.builder, x[0].dtype
     given, zero = Matrix.of(b, x[:, None]), b.constant(dtype.type(0))
     rows, columns = matrix.rows, matrix.columns
@@ -250,11 +259,11 @@ def times_of(matrix: Matrix, x: np.ndarray, transposed: bool) -> np.ndarray:
 def _sum_of_products(
     b: Builder, count: Value, factors: Callable, dtype, wanted: Wanted = whole, several=True
 ):
-    """The sum of x y^T, for x, y (8, 8) of ``factors(k)``, k up to before ``count``: the places of
-    the entries that are wanted, and their values.
+    """Sum of x y^T over (8, 8) x, y of ``factors(k)``, k up to before ``count``.
 
-    A block of them after the other, and, if several are wanted, ``AT_ONCE`` products a round: a
-    loop that carries all 64, or little work a round, spends as long on moving its carries.
+    Yields positions and values of the ``wanted`` entries, a block after the other, with ``several``
+    by ``AT_ONCE`` products a round: a loop that carries all 64, or has little work a round, would
+    spend as long on moving its carries.
     """
     zero, at_once = b.constant(dtype.type(0)), AT_ONCE if several else 1
     power = known(b, at_once.bit_length() - 1)
@@ -282,23 +291,23 @@ def _sum_of_products(
 
 
 def _next_row(b: Builder, first: Value, i: Value) -> Value:
-    """The number of the first tile in row i + 1 of a lower triangle, from that of row i."""
+    """Number of the first tile in row i + 1 of a lower triangle, from that of row i."""
     return b.op("add", first, following(b, i))
 
 
 def _row(b: Builder, i: Value) -> Value:
-    """The number of the first tile in row i of a lower triangle."""
+    """Number of the first tile in row i of a lower triangle."""
     twice = b.op("mul", i, following(b, i))
     return b.op("shift_right_logical", twice, known(b, 1))
 
 
 def _numbered(count: int):
-    """Row, column and number of the tiles of a lower triangle."""
+    """Iterate over row, column and number of the tiles of a lower triangle."""
     return ((i, j, i * (i + 1) // 2 + j) for i in range(count) for j in range(i + 1))
 
 
 def _lower_tiles(b: Builder, m: np.ndarray) -> Tiles:
-    """Memory that holds the lower triangle of m (n, n), filled up with that of the identity."""
+    """Store the lower triangle of m (n, n) in tiles, padded with that of the identity."""
     n, count, dtype = len(m), tiles_across(len(m)), m[0, 0].dtype
     padded = np.full((count * TILE, count * TILE), b.constant(dtype.type(0)), object)
     np.fill_diagonal(padded, b.constant(dtype.type(1)))
@@ -313,7 +322,7 @@ def _lower_tiles(b: Builder, m: np.ndarray) -> Tiles:
 
 
 def _tiles_of_factor(b: Builder, m: np.ndarray) -> Tiles | None:
-    """The memory that m (n, n) was read from, if it is the beginning of a factor in tiles."""
+    """Memory that m (n, n) was read from, if it is the beginning of a factor in tiles."""
     places = np.empty((TILE, TILE), object)
     for at in zip(*np.tril_indices(len(m))):
         value, (i, r), (j, c) = m[at], divmod(at[0], TILE), divmod(at[1], TILE)
@@ -326,7 +335,7 @@ def _tiles_of_factor(b: Builder, m: np.ndarray) -> Tiles | None:
 
 
 def _minus(b: Builder, value: Value, x, y) -> Value:
-    """value - sum x y."""
+    """Make value - sum x y."""
     for u, v in zip(x, y):
         value = b.op("sub", value, b.op("mul", u, v))
     return value
