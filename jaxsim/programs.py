@@ -1,4 +1,4 @@
-"""XLA programs reused by what they compute: a function that is defined anew compiles nothing."""
+"""XLA programs cached by content: a function that is defined again is not compiled again."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -15,7 +15,7 @@ from jaxsim.fused.kept import kept
 def run_compiled(function: Callable, arguments: list[jax.Array]) -> Any:
     """Call a function of arrays by the XLA program that an equal function was compiled to.
 
-    A function that is defined anew, as in a notebook's cell that runs again, is not compiled
+    A function that is defined again, as by a notebook's cell that runs twice, is not compiled
     again. Called under ``vmap`` it is one program a batch; where the call itself is traced, by
     ``jit`` or for a derivative, the function becomes part of that trace.
     """
@@ -28,7 +28,7 @@ def run_compiled(function: Callable, arguments: list[jax.Array]) -> Any:
         return function(*arguments)
 
     def compiled(closed):
-        @wraps(function)  # notices of long compilations say its name
+        @wraps(function)  # notices of long compilations have its name
         def program(*values):
             return jaxpr_as_fun(closed)(*values)
 
@@ -39,7 +39,7 @@ def run_compiled(function: Callable, arguments: list[jax.Array]) -> Any:
 
 
 def _evaluated(x: Any) -> bool:
-    """Whether a value is computed at once: it is no tracer, or one of ``vmap`` alone."""
+    """True if a value is computed at once: it is no tracer, or one of ``vmap`` only."""
     while type(x).__name__ == "BatchTracer":  # JAX does not export the class
         x = x.val  # type: ignore[attr-defined]
     return not isinstance(x, Tracer)
