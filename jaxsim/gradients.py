@@ -149,11 +149,11 @@ def gradient_report(
     gradients: dict[int, np.ndarray] = {k: np.asarray(g) for k, g in zip(floats, slopes)}
     looked = [_spread(x.size, most) for x in arrays]
     changed = _differences(of, arrays, looked, float(value))
-    found = tuple(
+    reports = tuple(
         _judged(path, x, index, gradients.get(k), *changed[k])
         for k, (path, x, index) in enumerate(zip(paths, arrays, looked))
     )
-    return GradientReport(float(value), found, labels or {})
+    return GradientReport(float(value), reports, labels or {})
 
 
 def _path(keys) -> str:
@@ -194,9 +194,9 @@ def _differences(of, arrays, looked, value: float) -> list[tuple[np.ndarray, np.
     The slope is that of the smallest step that changes the value, 0 where none does.
     """
     changes = [c for k, x in enumerate(arrays) for c in _changes(x, k, looked[k])]
-    found = [(np.zeros(len(i), bool), np.zeros(len(i))) for i in looked]
+    effects = [(np.zeros(len(i), bool), np.zeros(len(i))) for i in looked]
     if not changes:
-        return found
+        return effects
     leaf = np.array([c.leaf for c in changes for _ in c.ends])
     index = np.array([looked[c.leaf][c.place] for c in changes for _ in c.ends])
     ends = [(c.leaf, end) for c in changes for end in c.ends]
@@ -206,30 +206,30 @@ def _differences(of, arrays, looked, value: float) -> list[tuple[np.ndarray, np.
         for k, x in enumerate(arrays)
     ]
 
-    def one(leaf, index, news):
+    def evaluate(leaf, index, news):
         moved = []
         for k, (x, new) in enumerate(zip(arrays, news)):
             at = (jnp.arange(x.size) == index).reshape(x.shape) & (leaf == k)
             moved.append(jnp.where(at, new, x))
         return of(moved)
 
-    results = iter(np.asarray(jax.jit(jax.vmap(one))(leaf, index, news), float))
+    results = iter(np.asarray(jax.jit(jax.vmap(evaluate))(leaf, index, news), float))
     noise = NOISE * float(jnp.finfo(jnp.zeros(()).dtype).eps) * abs(value)
     for c in changes:
         got = [next(results) for _ in c.ends]
-        matters, slope = found[c.leaf]
+        matters, slope = effects[c.leaf]
         if not matters[c.place] and not all(abs(g - value) <= noise for g in got):
             matters[c.place] = True
             slope[c.place] = (got[0] - (got[1] if len(got) > 1 else value)) / (len(got) * c.step)
-    return found
+    return effects
 
 
 def _judged(path, x, index, gradient, matters, slope) -> LeafGradient:
     if gradient is None:
-        own = np.full(len(index), np.nan)
+        values = np.full(len(index), np.nan)
         verdict = np.full(len(index), NO_DERIVATIVE, object)
     else:
-        own = gradient.reshape(-1)[index]
+        values = gradient.reshape(-1)[index]
         zero = np.where(matters, UNSEEN, ZERO)
-        verdict = np.where(own == 0, zero, np.where(np.isfinite(own), FINITE, NOT_FINITE))
-    return LeafGradient(path, x.shape, str(x.dtype), index, own, slope, verdict, matters)
+        verdict = np.where(values == 0, zero, np.where(np.isfinite(values), FINITE, NOT_FINITE))
+    return LeafGradient(path, x.shape, str(x.dtype), index, values, slope, verdict, matters)

@@ -93,7 +93,7 @@ def _edges(corners: Array, rot: Array, field: Field, lines: int):
         sides.append([0 if k == axis else 2 * side[others.index(k)] - 1 for k in range(3)])
     start, end = (corners[np.array(x)] for x in zip(*ends, strict=True))
 
-    def one(start, end, side):
+    def edge_contact(start, end, side):
         s, clearance, normal, valid = crossings(start, end, field, lines)
         lows = [point[2] - surface_height(field, point) for point in (start, end)]
         protrudes = lows[0] + s * (lows[1] - lows[0]) - clearance
@@ -106,7 +106,7 @@ def _edges(corners: Array, rot: Array, field: Field, lines: int):
         up = jnp.arange(3) == 2
         return start + s * (end - start), jnp.where(exists, normal, up), gap
 
-    return jax.vmap(one)(start, end, jnp.asarray(sides, corners.dtype))
+    return jax.vmap(edge_contact)(start, end, jnp.asarray(sides, corners.dtype))
 
 
 def surface_height(field: Field, point: Array) -> Array:

@@ -41,11 +41,11 @@ def find_contacts(model: Model, kin: Kinematics) -> Contacts:
     """Fill every contact slot of the model (see ``contact_slots``)."""
     slots = contact_slots(model.topology)
     pos, rot = shape_poses(model, kin)
-    found = [*_flat_contacts(model, pos, rot), *_field_contacts(model, pos, rot)]
-    if not found:
+    families = [*_flat_contacts(model, pos, rot), *_field_contacts(model, pos, rot)]
+    if not families:
         empty = jnp.zeros((0, 3), model.mass.dtype)
-        found.append((empty, empty, empty[:, 0]))
-    point, normal, gap = (jnp.concatenate(x) for x in zip(*found, strict=True))
+        families.append((empty, empty, empty[:, 0]))
+    point, normal, gap = (jnp.concatenate(x) for x in zip(*families, strict=True))
     a, b = slots.shape_a, slots.shape_b
     return Contacts(
         point=point,

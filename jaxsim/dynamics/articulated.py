@@ -39,7 +39,7 @@ def articulated_inertia(model: Model, kin: Kinematics) -> Articulated:
     if top.nv == 0:
         return Articulated(axis, axis, axis[:, 0])
     flat = inertia_matrix(*link_inertias(model, kin)).reshape(-1, 36)
-    own = mask_product(_links_of_freedoms(top), flat).reshape(-1, 6, 6)
+    inertias = mask_product(_links_of_freedoms(top), flat).reshape(-1, 6, 6)
 
     def up(node, children):
         inertia, S, armature = node
@@ -52,7 +52,7 @@ def articulated_inertia(model: Model, kin: Kinematics) -> Articulated:
         top.dof_levels,
         top.dof_parent,
         up,
-        (own, axis, model.armature),
+        (inertias, axis, model.armature),
         jnp.zeros((6, 6), axis.dtype),
     )
     return Articulated(axis, U, D)
@@ -113,9 +113,9 @@ def acceleration_deltas(
 
 def _links_of_freedoms(top: Topology) -> np.ndarray:
     """(nv, nl) bool: last degree of freedom that moves each link."""
-    own = np.zeros((top.nv, top.n_links), bool)
+    mask = np.zeros((top.nv, top.n_links), bool)
     for link in range(top.n_links):
         moving = np.flatnonzero(top.link_dofs[link])
         if moving.size:
-            own[moving[-1], link] = True
-    return own
+            mask[moving[-1], link] = True
+    return mask

@@ -159,12 +159,12 @@ def copy_out(array: Any, pointer: int, bytes_: int) -> None:
 
 def threads(device: int) -> int:
     """Largest number of threads that run at once on a device."""
-    found = []
+    numbers = []
     for attribute in (_MULTIPROCESSORS, _THREADS_OF_ONE):
         value = ctypes.c_int()
         _ask("cuDeviceGetAttribute", ctypes.byref(value), attribute, device)
-        found.append(value.value)
-    return found[0] * found[1]
+        numbers.append(value.value)
+    return numbers[0] * numbers[1]
 
 
 def free_bytes() -> int:

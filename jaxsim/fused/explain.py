@@ -287,7 +287,7 @@ def _parts(frame: _Frame, around: int, place: str) -> dict[Block, Part]:
         alive.difference_update(ending.get(k, ()))
         alive.update(id(v) for v in made if id(v) in last)
         most = max(most, len(alive))
-    own = Part(
+    part = Part(
         kind=frame.kind,
         depth=block.depth,
         rounds=frame.rounds,
@@ -296,7 +296,7 @@ def _parts(frame: _Frame, around: int, place: str) -> dict[Block, Part]:
         live=around + most,
         place=place,
     )
-    return {block: own, **within}
+    return {block: part, **within}
 
 
 def _used_in(frame: _Frame) -> list[Value]:

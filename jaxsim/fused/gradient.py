@@ -50,21 +50,23 @@ class _Pair:
 
     def __init__(self, kernel: Kernel):
         avals, function = kernel.in_avals, jaxpr_as_fun(_checkpointed(kernel.jaxpr))
-        self.wanted = [k for k, a in enumerate(avals) if jnp.issubdtype(a.dtype, jnp.floating)]
+        self.float_inputs = [
+            k for k, a in enumerate(avals) if jnp.issubdtype(a.dtype, jnp.floating)
+        ]
         self.count = len(avals)
         self.outs = [
             k for k, a in enumerate(kernel.out_avals) if jnp.issubdtype(a.dtype, jnp.floating)
         ]
 
         def with_pull(*leaves):
-            def of_wanted(*floats):
+            def of_floats(*floats):
                 full = list(leaves)
-                for k, x in zip(self.wanted, floats):
+                for k, x in zip(self.float_inputs, floats):
                     full[k] = x
                 out = function(*full)
                 return [out[k] for k in self.outs], out
 
-            _, pull, out = jax.vjp(of_wanted, *(leaves[k] for k in self.wanted), has_aux=True)
+            _, pull, out = jax.vjp(of_floats, *(leaves[k] for k in self.float_inputs), has_aux=True)
             return out, pull
 
         specs = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals]
@@ -78,19 +80,19 @@ class _Pair:
             return out[: self.n_out], beside.joined(out[self.n_out :])
 
         whole = Kernel(jax.make_jaxpr(forth)(*specs))
-        kept = whole.out_avals[self.n_out :]
+        saved = whole.out_avals[self.n_out :]
         # Residuals that are known when the kernel is made, as of the model, become constants.
         known = {k - self.n_out: x for k, x in whole.known().items() if k >= self.n_out}
-        passed = [k for k in range(len(kept)) if k not in known]
+        passed = [k for k in range(len(saved)) if k not in known]
         self._forward = whole.returning([*range(self.n_out), *(self.n_out + k for k in passed)])
 
         def back(given, cotangents):
             full = {**known, **dict(zip(passed, given))}
-            residuals = beside.apart([full[k] for k in range(len(kept))])
+            residuals = beside.apart([full[k] for k in range(len(saved))])
             return list(jax.tree.unflatten(tree, residuals)(cotangents))
 
         cotangents = [jax.ShapeDtypeStruct(out[k].shape, out[k].dtype) for k in self.outs]
-        given = [jax.ShapeDtypeStruct(kept[k].shape, kept[k].dtype) for k in passed]
+        given = [jax.ShapeDtypeStruct(saved[k].shape, saved[k].dtype) for k in passed]
         self._backward = Kernel(jax.make_jaxpr(back)(given, cotangents))
 
     def forward(self, leaves, own, batch):
@@ -106,7 +108,7 @@ class _Pair:
         given = [*kept, *(cotangents[k] for k in self.outs)]
         out = call(self._backward, given, (batch is not None,) * len(given), batch)
         full: list = [None] * self.count
-        for k, x in zip(self.wanted, out):
+        for k, x in zip(self.float_inputs, out):
             full[k] = x if own[k] or batch is None else jnp.sum(x, axis=0)
         return tuple(full)
 

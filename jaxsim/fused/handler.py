@@ -161,7 +161,7 @@ def _call(frame: _Frame) -> Call:
     if attributes.count != 1 or attributes.types[0] != _STRING:
         raise FuseError("a call of a fused function without its name; XLA's interface has changed")
     text = cast(attributes.items[0], POINTER(_Text)).contents
-    digest, batch, *own = ctypes.string_at(text.data, text.length).decode().split(" ")
+    digest, batch, *flags = ctypes.string_at(text.data, text.length).decode().split(" ")
     kernel = kernels.get(digest)
     if kernel is None:
         raise FuseError(
@@ -172,7 +172,7 @@ def _call(frame: _Frame) -> Call:
         [cast(some.items[k], POINTER(_Buffer)).contents.data or 0 for k in range(some.count)]
         for some in (frame.inputs, frame.outputs)
     ]
-    return Call(kernel, tuple(c == "1" for c in "".join(own)), int(batch), *pointers)
+    return Call(kernel, tuple(c == "1" for c in "".join(flags)), int(batch), *pointers)
 
 
 def _error(frame: _Frame, error: BaseException) -> int:

@@ -31,30 +31,30 @@ SMALLEST_STACK = 2_097_152
 LARGE = 32_768  # bytes of local memory a lane: a kernel that takes long to compile
 
 
-def set_lanes(batch: int, doubles: bool, local: int, made: Collection[int] = ()) -> int:
+def set_lanes(batch: int, doubles: bool, local: int, compiled: Collection[int] = ()) -> int:
     """Set and return the number of lanes that are grouped from now on; 0 where there is no choice.
 
     batch: lanes of the kernel; doubles: its numbers have 64 bits; local: its bytes of local memory
-    a lane; made: numbers of lanes for which it is compiled already. Call it before a kernel is
+    a lane; compiled: numbers of lanes for which it is compiled already. Call it before a kernel is
     recorded and before it is run; a recording is valid for the number that it was made with. The
     results of a lane do not depend on it. There is no choice where vectors are shorter, or where
     Dr.Jit's core library lacks the function.
     """
-    found = core()
-    if found is None or found.most not in (NARROW, MOST):
+    library = core()
+    if library is None or library.most not in (NARROW, MOST):
         return 0
     import drjit as dr
 
     large = local > LARGE
     threads = 1 if large else dr.thread_count()
     if doubles:
-        few, most = LEAST, found.most // 2
+        few, most = LEAST, library.most // 2
     else:
-        few, most = NARROW, found.most if MOST * local <= 3 * stack() // 4 else NARROW
-    wide = batch > few * threads or (large and most in made)
+        few, most = NARROW, library.most if MOST * local <= 3 * stack() // 4 else NARROW
+    wide = batch > few * threads or (large and most in compiled)
     width = most if wide else few
-    if found.width() != width:
-        found.set_target(found.cpu(), found.features(), width)
+    if library.width() != width:
+        library.set_target(library.cpu(), library.features(), width)
     return width
 
 

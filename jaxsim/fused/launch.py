@@ -76,12 +76,12 @@ class Kernel:
         """Constant outputs by index, which do not depend on the inputs."""
         if self.lacks:
             return {}
-        found = {}
+        constant_outputs = {}
         for leaf, (made, aval) in enumerate(zip(self.program.outputs, self.out_avals)):
             if not isinstance(made, Memory) and made.size and all(v.is_constant for v in made.flat):
                 numbers = np.array([v.data for v in made.flat], aval.dtype)
-                found[leaf] = numbers.reshape(aval.shape)
-        return found
+                constant_outputs[leaf] = numbers.reshape(aval.shape)
+        return constant_outputs
 
     def forget(self) -> None:
         """Drop all that can be made again from the jaxpr: the program and its recordings."""
@@ -96,17 +96,17 @@ class Kernel:
             cuda.finish(device)
         del recording
 
-    def returning(self, wanted: list[int]) -> "Kernel":
-        """Kernel that returns only the outputs with indices ``wanted``."""
+    def returning(self, indices: list[int]) -> "Kernel":
+        """Kernel that returns only the outputs with these indices."""
         jaxpr = self.jaxpr.jaxpr
-        outvars = [jaxpr.outvars[k] for k in wanted]
+        outvars = [jaxpr.outvars[k] for k in indices]
         unnamed = jaxpr.debug_info.with_unknown_names()
         kernel = Kernel(
             self.jaxpr.replace(jaxpr=jaxpr.replace(outvars=outvars, debug_info=unnamed))
         )
         if self.lacks:
             return kernel
-        outputs = [self.program.outputs[k] for k in wanted]
+        outputs = [self.program.outputs[k] for k in indices]
         for leaf, made in reversed(list(enumerate(outputs))):
             if isinstance(made, Memory):
                 made.leaf = leaf

@@ -75,10 +75,10 @@ def prepare(platform: str = "cpu") -> ModuleType:
     FusedUnavailable with the missing library and the remedy.
     """
     with _LOCK:
-        found = _prepared(platform)
-    if isinstance(found, str):
-        raise FusedUnavailable(found)
-    return found
+        module = _prepared(platform)
+    if isinstance(module, str):
+        raise FusedUnavailable(module)
+    return module
 
 
 def find_llvm() -> Path:

@@ -192,11 +192,11 @@ def _atan2(dr: ModuleType, y, x, dtype):
 
 
 def _functions(dr: ModuleType, type_of: TypeOf) -> Table:
-    own = Elementary(dr, type_of)
+    elementary = Elementary(dr, type_of)
 
     def source(name: str):
         """Function of Dr.Jit; in float32 on a GPU ours, where Dr.Jit uses the hardware's."""
-        theirs, ours = getattr(dr, name), getattr(own, name, None)
+        theirs, ours = getattr(dr, name), getattr(elementary, name, None)
         if ours is None:
             return theirs
         return lambda x: ours(x) if _coarse(dr, x) else theirs(x)
@@ -235,7 +235,7 @@ def _functions(dr: ModuleType, type_of: TypeOf) -> Table:
 
     def expm1(x, dtype):
         if _coarse(dr, x):
-            return dr.select(dr.abs(x) > 0, own.expm1(x), x)
+            return dr.select(dr.abs(x) > 0, elementary.expm1(x), x)
         u = exp(x)
         near = (u - 1) * (x / log(u))  # Kahan
         return dr.select(u == 1, x, dr.select((u - 1 == -1) | (u == math.inf), u - 1, near))

@@ -273,16 +273,16 @@ class Packet:
 
 def packets(block: Block) -> dict[int, Packet]:
     """Complete packets of a block, by the ids of their loads and stores."""
-    found: dict[tuple, Packet] = {}
+    by_row: dict[tuple, Packet] = {}
     for value in block.ops:
         if value.op not in ("load", "store") or value.data.kind not in ("input", "output"):
             continue
         memory, (start, k) = value.data, _row(value.args[0])
         if start is not None and k >= 0 and not memory.size % PACKET and memory.dtype.kind == "f":
             key = value.op, id(memory), id(start), k // PACKET
-            packet = found.setdefault(key, Packet(memory, start, k - k % PACKET))
+            packet = by_row.setdefault(key, Packet(memory, start, k - k % PACKET))
             packet.numbers.setdefault(k % PACKET, value)
-    whole = (packet for packet in found.values() if len(packet.numbers) == PACKET)
+    whole = (packet for packet in by_row.values() if len(packet.numbers) == PACKET)
     return {id(value): packet for packet in whole for value in packet.numbers.values()}
 
 

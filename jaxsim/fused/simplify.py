@@ -41,7 +41,7 @@ def _drop_dead(program: Program) -> None:
         else:
             for value in output.flat:
                 need(value)
-    kept: dict[int, set[int]] = {}  # carries of loops, results of branches
+    needed: dict[int, set[int]] = {}  # carries of loops, results of branches
     while todo:
         value = todo.pop()
         for arg in value.args:
@@ -51,8 +51,8 @@ def _drop_dead(program: Program) -> None:
             need(holder[id(value.block)])
         if value.op in ("param", "result"):
             of, k = value.data
-            if k >= 0 and k not in kept.setdefault(id(of), set()):
-                kept[id(of)].add(k)
+            if k >= 0 and k not in needed.setdefault(id(of), set()):
+                needed[id(of)].add(k)
                 if isinstance(of, Loop):
                     need(holder[id(of.body)])
                     need(of.inits[k])
@@ -70,20 +70,20 @@ def _drop_dead(program: Program) -> None:
         block.ops = [v for v in block.ops if v in live]
         for value in block.ops:
             if value.op in ("loop", "branch"):
-                _keep(value.data, sorted(kept.get(id(value.data), ())))
+                _keep(value.data, sorted(needed.get(id(value.data), ())))
 
 
-def _keep(of: Loop | Branch, kept: list[int]) -> None:
+def _keep(of: Loop | Branch, indices: list[int]) -> None:
     """Drop the other carries of a loop, or results of a branch."""
     if isinstance(of, Branch):
-        of.outs = ([of.outs[0][k] for k in kept], [of.outs[1][k] for k in kept])
-        of.results = [of.results[k] for k in kept]
+        of.outs = ([of.outs[0][k] for k in indices], [of.outs[1][k] for k in indices])
+        of.results = [of.results[k] for k in indices]
     else:
         if of.alive is not None:
-            of.alive = kept.index(of.alive)
+            of.alive = indices.index(of.alive)
         for name in ("inits", "params", "outs", "results"):
             old = getattr(of, name)
-            setattr(of, name, [old[k] for k in kept])
+            setattr(of, name, [old[k] for k in indices])
         for new, param in enumerate(of.params):
             param.data = (of, new)
     for new, result in enumerate(of.results):

@@ -81,7 +81,7 @@ def part_of(top: Topology, links: tuple[bool, ...]) -> Part:
         values = getattr(top, name)
         return tuple(values[k] for k in at)
 
-    own = replace(
+    topology = replace(
         top,
         link_names=some("link_names", of_link),
         link_parent=tuple(new_link[k] for k in some("link_parent", of_link)),
@@ -112,7 +112,7 @@ def part_of(top: Topology, links: tuple[bool, ...]) -> Part:
     driven = np.flatnonzero(np.array(top.joint_driven)[joints])
     before = np.cumsum(top.joint_driven) - 1
     return Part(
-        topology=own,
+        topology=topology,
         links=of_link.astype(INDEX),
         joints=joints,
         q=_ranges(top.q_start, Q_SIZE, top.joint_kinds, joints),
@@ -150,12 +150,12 @@ def character_parts(top: Topology) -> tuple[Part, ...]:
     For example a child beside an adult. All of them have the names and roles of the first.
     """
     main = main_part(top)
-    own = [
+    roots = [
         link
         for link in np.unique(top.link_root)
         if any(top.joint_link[j] == link for j in top.root_joints)
     ]
-    parts = [part_of(top, tuple((np.asarray(top.link_root) == link).tolist())) for link in own]
+    parts = [part_of(top, tuple((np.asarray(top.link_root) == link).tolist())) for link in roots]
     parts = [p for p in parts if not np.array_equal(p.links, main.links)]
     alike = [
         p

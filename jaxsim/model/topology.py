@@ -202,13 +202,13 @@ class Topology:
     @cached_property
     def root_joints(self) -> tuple[int, ...]:
         """Joints of links that move freely in the world, or in its x-z plane."""
-        found: dict[int, list[int]] = {}
+        by_link: dict[int, list[int]] = {}
         for j, link in enumerate(self.joint_link):
             if self.link_parent[link] == WORLD:
-                found.setdefault(link, []).append(j)
-        kinds = {link: [self.joint_kinds[j] for j in joints] for link, joints in found.items()}
-        floating = [k for k in found if "free" in kinds[k] or kinds[k].count("slide") > 1]
-        return tuple(j for link in floating for j in found[link])
+                by_link.setdefault(link, []).append(j)
+        kinds = {link: [self.joint_kinds[j] for j in joints] for link, joints in by_link.items()}
+        floating = [k for k in by_link if "free" in kinds[k] or kinds[k].count("slide") > 1]
+        return tuple(j for link in floating for j in by_link[link])
 
     @cached_property
     def root_height(self) -> int | None:

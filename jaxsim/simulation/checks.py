@@ -48,23 +48,25 @@ def check_array(
     """
     if not isinstance(value, NUMBERS):
         raise ModelError(f"{name} is {described(value)}; expected an array of shape {shape}")
-    given = np.shape(value)
-    if given != shape:
-        raise ModelError(f"{name} has shape {given}, expected {shape}{_batch_hint(given, shape)}")
+    actual_shape = np.shape(value)
+    if actual_shape != shape:
+        raise ModelError(
+            f"{name} has shape {actual_shape}, expected {shape}{_batch_hint(actual_shape, shape)}"
+        )
     if dtype is None or getattr(value, "dtype", None) == dtype:
         return
-    found = jnp.result_type(value) if is_number(value) else np.asarray(value).dtype
+    actual = jnp.result_type(value) if is_number(value) else np.asarray(value).dtype
     if dtype in (bool, int):
-        wanted = jnp.bool_ if dtype is bool else jnp.integer
-        if not jnp.issubdtype(found, wanted):
-            raise ModelError(f"{name} has dtype {found}, expected {dtype.__name__}")
+        expected = jnp.bool_ if dtype is bool else jnp.integer
+        if not jnp.issubdtype(actual, expected):
+            raise ModelError(f"{name} has dtype {actual}, expected {dtype.__name__}")
         return
     weak = isinstance(value, float) or getattr(value, "weak_type", False)
     fits = is_number(value) and jnp.result_type(value, dtype) == dtype
-    if not fits or (carried and found != dtype and not weak):
+    if not fits or (carried and actual != dtype and not weak):
         raise ModelError(
-            f"{name} has dtype {found}, expected {np.dtype(dtype).name} as the model's arrays have:"
-            " build both under the same jax_enable_x64, or convert one with astype"
+            f"{name} has dtype {actual}, expected {np.dtype(dtype).name} as the model's arrays"
+            " have: build both under the same jax_enable_x64, or convert one with astype"
         )
 
 

@@ -171,8 +171,9 @@ class EventScene:
         gap_drift = gap_drift if self.chosen is None else self.chosen.gather(gap_drift)
         k = _rows_per_contact(model.topology)
         drift = rows.drift.at[: k * len(gap_drift) : k].set(gap_drift)
-        given = prescribed(model, state, control, h, config.recovery_time)
-        given = speed[:0] if given is None else given[1][np.array(_given_dofs(model, control), int)]
+        motion = prescribed(model, state, control, h, config.recovery_time)
+        dofs = np.array(_given_dofs(model, control), int)
+        velocity = speed[:0] if motion is None else motion[1][dofs]
         closed = closed_grips(model, state, control)
         _, closing = velocity_grip_rows(model, self.kin, closed, config.recovery_time)
         contacts, _ = self._selected()
@@ -180,7 +181,7 @@ class EventScene:
         out = jnp.minimum(depth / config.recovery_time, config.recovery_speed)
         out = jnp.zeros(k * len(out), out.dtype).at[::k].set(out)
         back = jnp.maximum(-self.limit_gap, 0.0) / config.recovery_time
-        wanted = jnp.concatenate([out, back, given, closing.reshape(-1)])
+        wanted = jnp.concatenate([out, back, velocity, closing.reshape(-1)])
         rows = dataclasses.replace(rows, drift=drift, desired=(wanted - speed) / h)
         acts = self._touching(model, rows, control, config)
         return _acting(rows, acts), self._bounds(model, rows)

@@ -222,7 +222,7 @@ def _nothing_yet(model: Model, dt: Array) -> EventInfo:
 def _part(
     model: Model,
     state: State,
-    begun: Array,
+    start_velocity: Array,
     control: Control,
     config: EventDriven,
     pushes: Pushes | None,
@@ -231,11 +231,11 @@ def _part(
 ) -> tuple[State, EventInfo, Array]:
     """Try a part of the interval: state after it, info, and () bool if it went too deep.
 
-    begun (nv,): velocities at the interval's start; interval: its length, what is left of it, and
+    start_velocity (nv,): at the interval's start; interval: its length, what is left of it, and
     the length of the try [s].
     """
     dt, left, h = interval
-    torque = control.torque - control.damping * (state.qd - begun)
+    torque = control.torque - control.damping * (state.qd - start_velocity)
     drive = torque
     torque = torque - model.damping * state.qd
     before = EventScene.of(model, state, config)
@@ -249,15 +249,15 @@ def _part(
     damped = model.replace(armature=model.armature + h * damping)  # its torque is of qd + h qdd
     before = before.with_friction_directions(damped, torque)
     rows, bounds = before.rows(model, state, control, h, config)
-    found = enforce(damped, before.kin, torque, rows, bounds, METHOD, _solver(config))
-    qd = state.qd + h * found.qdd
+    enforced = enforce(damped, before.kin, torque, rows, bounds, METHOD, _solver(config))
+    qd = state.qd + h * enforced.qdd
     tried = state.replace(q=integrate(model, state.q, qd, h), qd=qd, time=state.time + h)
     after = EventScene.of(model, tried, config)
     tried = tried.replace(solver=Slips(after.tangent))
     deep = after.deeper_than(before, config.depth)
     hits, qd_after, impulse, status = _impact(model, after, tried, control, config)
-    unsolved = (found.solution.status != SOLVED) | (status != SOLVED)
-    forces = before.forces(model, control, found.solution.force)
+    unsolved = (enforced.solution.status != SOLVED) | (status != SOLVED)
+    forces = before.forces(model, control, enforced.solution.force)
     blows = after.forces(model, control, impulse)
     drive = drive - control.damping * (qd - state.qd)
     work = h * jnp.sum(jnp.maximum((drive + forces[3]) * (state.qd + qd) / 2, 0.0))
@@ -271,7 +271,7 @@ def _part(
         left=left - h,
         tries=info.tries,
         impacts=info.impacts + hits,
-        residual=jnp.maximum(info.residual, found.solution.residual),
+        residual=jnp.maximum(info.residual, enforced.solution.residual),
         contact_force=info.contact_force + mean[0],
         limit_torque=info.limit_torque + mean[1],
         grip_force=info.grip_force + mean[2],

@@ -77,9 +77,9 @@ def watched(health: Health, model: Model, state: State, obs, after: State, info)
     mass = jnp.sum(model.mass)
     fallen = mass * jnp.sum(obs.com * model.gravity)  # potential energy, with the sign turned
     first = jnp.isnan(health.given)
-    begun = info.kinetic_before - fallen + info.recovery
-    before = jnp.where(first, begun, health.given)
-    given = before + info.work
+    start_energy = info.kinetic_before - fallen + info.recovery
+    before = jnp.where(first, start_energy, health.given)
+    energy = before + info.work
     left = info.kinetic_before - fallen - before - health.recovered
     # energy of prescribed motion is not counted, and the least is reset after it
     prescribed = jnp.any(info.motion_force != 0)
@@ -91,14 +91,14 @@ def watched(health: Health, model: Model, state: State, obs, after: State, info)
     health = Health(
         health.status,
         health.time,
-        given,
+        energy,
         least,
         health.recovered + info.recovery,
         jnp.where(first, fastest, health.fastest),
         jnp.where(first, jnp.max(depth, initial=0.0), health.deepest),
     )
     creep = 0.5 * mass * (CREEP**2 + dt * dt * jnp.sum(model.gravity**2))
-    bound = TIMES * (jnp.maximum(given + fallen, 0.0) + creep)
+    bound = TIMES * (jnp.maximum(energy + fallen, 0.0) + creep)
     turn = dt * jnp.max(jnp.abs(after.qd[turning]), initial=0.0) if turning.size else 0.0
     most = jnp.maximum(2 * np.pi * TURNS, 2 * dt * health.fastest)
     thick = _half_thickness(model)
@@ -112,13 +112,13 @@ def watched(health: Health, model: Model, state: State, obs, after: State, info)
         Status.ENERGY: info.kinetic_after > bound,
         Status.NOT_FINITE: jnp.isnan(info.kinetic_after) | jnp.isnan(away),
     }
-    found = jnp.zeros((), jnp.int32)
+    failure = jnp.zeros((), jnp.int32)
     for status, wrong in checks.items():  # the last one counts
-        found = jnp.where(wrong, jnp.int32(status), found)
-    new = (health.status == Status.OK) & (found != Status.OK)
+        failure = jnp.where(wrong, jnp.int32(status), failure)
+    new = (health.status == Status.OK) & (failure != Status.OK)
     return dataclasses.replace(
         health,
-        status=jnp.where(new, found, health.status),
+        status=jnp.where(new, failure, health.status),
         time=jnp.where(new, after.time, health.time),
     )
 
@@ -150,23 +150,23 @@ def check(result: Any) -> None:
     The message has their number, and reason and time of the first ten. result: of a ``rollout``,
     one or a batch. Not inside jit.
     """
-    found = failures(result.health)
-    if found:
+    failed = failures(result.health)
+    if failed:
         members = np.size(result.health.status)
-        more = f"\n  and {len(found) - 10} more; see failures" if len(found) > 10 else ""
-        listed = "".join(f"\n  {failure}" for failure in found[:10])
-        raise SimulationError(f"{len(found)} of {members} members failed:{listed}{more}")
+        more = f"\n  and {len(failed) - 10} more; see failures" if len(failed) > 10 else ""
+        listed = "".join(f"\n  {failure}" for failure in failed[:10])
+        raise SimulationError(f"{len(failed)} of {members} members failed:{listed}{more}")
 
 
 def _turning(top) -> np.ndarray:
     """Indices of the dofs of hinges and balls without prescribed motion."""
-    found = [
+    dofs = [
         start + k
         for kind, start, driven in zip(top.joint_kinds, top.v_start, top.joint_driven, strict=True)
         if kind in ("hinge", "ball") and not driven
         for k in range(V_SIZE[kind])
     ]
-    return np.array(found, int)
+    return np.array(dofs, int)
 
 
 def _half_thickness(model: Model) -> Array:

@@ -58,14 +58,14 @@ class FreeMotion:
         """(nv,) further impulse needed for a change of velocity (nv,) with impulses (m,)."""
         return matmul(self.M, change) - self.change - matmul(impulses, self.rows)
 
-    def without(self, given, velocity, qd) -> "FreeMotion":
+    def without(self, is_prescribed, velocity, qd) -> "FreeMotion":
         """Eliminate the dofs with prescribed velocity, whose effect on the others is known."""
-        known = jnp.where(given, velocity, 0.0)
-        moved = matmul(self.M, jnp.where(given, velocity - qd, 0.0))
-        kept = ~given[:, None] & ~given
+        known = jnp.where(is_prescribed, velocity, 0.0)
+        moved = matmul(self.M, jnp.where(is_prescribed, velocity - qd, 0.0))
+        free = ~is_prescribed[:, None] & ~is_prescribed
         return FreeMotion(
-            M=jnp.where(kept, self.M, 0.0) + jnp.diag(jnp.asarray(given, qd.dtype)),
-            rows=jnp.where(given, 0.0, self.rows),
+            M=jnp.where(free, self.M, 0.0) + jnp.diag(jnp.asarray(is_prescribed, qd.dtype)),
+            rows=jnp.where(is_prescribed, 0.0, self.rows),
             target=self.target - matmul(self.rows, known),
-            change=jnp.where(given, 0.0, self.change - moved),
+            change=jnp.where(is_prescribed, 0.0, self.change - moved),
         )

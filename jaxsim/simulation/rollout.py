@@ -136,7 +136,7 @@ def _simulate(
         for name, measure in measures.items()
     }
 
-    def one(carry):
+    def take_step(carry):
         state, memory, folded, health, worst = carry
         after, sample = advance(model, controller, config, state, memory, pushes)
         memory, info = sample.memory, sample.info
@@ -150,34 +150,34 @@ def _simulate(
         return (after, memory, folded, health, worst), sample
 
     def recorded(carry, _):
-        carry, sample = one(carry)
+        carry, sample = take_step(carry)
         return carry, check_record(record(sample))
 
     def several(carry, _):
         """Do ``record_every`` steps and return the record of the first."""
 
         def next_one(both, index):
-            carry, kept = both
-            carry, sample = one(carry)
-            kept = jax.lax.cond(index == 0, lambda _: record(sample), lambda kept: kept, kept)
-            return (carry, kept), None
+            carry, frames = both
+            carry, sample = take_step(carry)
+            frames = jax.lax.cond(index == 0, lambda _: record(sample), lambda old: old, frames)
+            return (carry, frames), None
 
         shapes = jax.eval_shape(lambda c: recorded(c, None)[1], carry)
         empty = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
-        (carry, kept), _ = jax.lax.scan(next_one, (carry, empty), jnp.arange(record_every))
-        return carry, kept
+        (carry, frames), _ = jax.lax.scan(next_one, (carry, empty), jnp.arange(record_every))
+        return carry, frames
 
     worst = jnp.zeros_like(state.time) if config.tells_residual else None
     carry = alike((state, memory, folded, health, worst), model, controller, config, pushes)
     if record is None:
-        carry, kept = jax.lax.scan(lambda c, _: (one(c)[0], None), carry, length=steps)
+        carry, frames = jax.lax.scan(lambda c, _: (take_step(c)[0], None), carry, length=steps)
     elif record_every == 1:
-        carry, kept = jax.lax.scan(recorded, carry, length=steps)
+        carry, frames = jax.lax.scan(recorded, carry, length=steps)
     else:
-        carry, kept = jax.lax.scan(several, carry, length=steps // record_every)
+        carry, frames = jax.lax.scan(several, carry, length=steps // record_every)
     state, memory, folded, health, worst = carry
     finite = jnp.isfinite(state.q).all() & jnp.isfinite(state.qd).all()
-    return RolloutResult(state, memory, folded, kept, finite, health, worst)
+    return RolloutResult(state, memory, folded, frames, finite, health, worst)
 
 
 @jax.jit  # as a whole, so that an observation that the controller ignores costs nothing

@@ -48,32 +48,32 @@ def folded_in(name: str, old: Any, new: Any) -> Any:
             " both have to be alike"
         )
 
-    def one(new, old):
+    def cast(new, old):
         if np.shape(new) != np.shape(old):
             raise ValueError(
                 f"{what} begins with shape {np.shape(old)} and becomes {np.shape(new)}; give an"
                 f" initial value of that shape, as in final(f, jnp.zeros({np.shape(new)}))"
             )
-        found = jnp.result_type(new)
-        if jnp.issubdtype(found, jnp.inexact) and not jnp.issubdtype(old.dtype, jnp.inexact):
+        dtype = jnp.result_type(new)
+        if jnp.issubdtype(dtype, jnp.inexact) and not jnp.issubdtype(old.dtype, jnp.inexact):
             raise TypeError(
-                f"{what} begins with {old.dtype} and becomes {found}, which would be cut off; begin"
+                f"{what} begins with {old.dtype} and becomes {dtype}, which would be cut off; begin"
                 " with 0.0"
             )
         return jnp.asarray(new, old.dtype)
 
-    return jax.tree.map(one, new, old)
+    return jax.tree.map(cast, new, old)
 
 
-def check_record(kept: Any) -> Any:
+def check_record(record: Any) -> Any:
     """Check that a record is a tree of arrays, and return it. Raises TypeError if it is not."""
-    for path, leaf in jax.tree_util.tree_flatten_with_path(kept)[0]:
+    for path, leaf in jax.tree_util.tree_flatten_with_path(record)[0]:
         if not is_number(leaf):
             raise TypeError(
                 f"record returned {described(leaf)} at {jax.tree_util.keystr(path) or 'its root'};"
                 " expected arrays, alone or in tuples, dicts or registered dataclasses"
             )
-    return kept
+    return record
 
 
 def _check_same(what: str, old: Any, new: Any, source: str) -> None:

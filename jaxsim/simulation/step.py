@@ -254,12 +254,12 @@ def step(
         if pushes is not None or control.external is not None:
             force = force + pushed
         free = FreeMotion(M, rows, target, dt * force)
-        given = prescribed(model, state, control, dt, jnp.maximum(config.stabilization_time, dt))
-        rest = free if given is None else free.without(*given, state.qd)
-        free_of = jnp.ones_like(force) if given is None else jnp.where(given[0], 0.0, 1.0)
+        motion = prescribed(model, state, control, dt, jnp.maximum(config.stabilization_time, dt))
+        rest = free if motion is None else free.without(*motion, state.qd)
+        free_of = jnp.ones_like(force) if motion is None else jnp.where(motion[0], 0.0, 1.0)
         acting = packs(layout, chosen)
         L, white, change = whiten_rows(top, rest.M, rest.rows, rest.change, acting)
-        begun = lower_product(top, L, state.qd)
+        y_start = lower_product(top, L, state.qd)
 
         def whitened(force: Array) -> Array:
             return solve_upper(top, L, (dt * free_of * force)[:, None])[:, 0]
@@ -269,11 +269,11 @@ def step(
 
         def velocity(y: Array) -> Array:
             qd = solve_lower(top, L, y)
-            return qd if given is None else jnp.where(given[0], given[1], qd)
+            return qd if motion is None else jnp.where(motion[0], motion[1], qd)
 
         late = jnp.zeros_like(change)  # of the velocity products, what comes after the move
         if second:
-            first, so_far = bias, begun + change
+            first, so_far = bias, y_start + change
             bias = mean_bias(
                 model,
                 pose,
@@ -284,7 +284,7 @@ def step(
             change = change + whitened(first - bias)
             late = whitened(gravity_force(model, pose) - bias) / 2
     with jax.named_scope("impulses"):
-        y, blows = begun, None
+        y, blows = y_start, None
         if config.impacts == "successive" and layout.contacts:
             y, blows = after_impacts(
                 _impacts(contacts, layout, white, target - rest.target, config), y
@@ -332,8 +332,8 @@ def step(
     if blows is not None:
         contact_force = contact_force + jnp.sum(blows[:, :, None] * frame, axis=1) / dt
         acted = impulses.at[: blows.size].add(blows.reshape(-1))
-    if given is not None:
-        motion_force = jnp.where(given[0], free.missing(solved - state.qd, acted), 0.0) / dt
+    if motion is not None:
+        motion_force = jnp.where(motion[0], free.missing(solved - state.qd, acted), 0.0) / dt
     drive = control.torque - control.damping * (solved - state.qd) + pushed + motion_force
     gained = jnp.maximum(impulses * target, 0.0)
     if chosen is not None:
@@ -349,8 +349,8 @@ def step(
         penetration=safe_max(jnp.append(-obs.contacts.gap, 0.0)),
         dropped_contacts=jnp.zeros((), int) if chosen is None else chosen.dropped_contacts,
         kinetic_before=kinetic_energy(model, kin, state.qd)
-        if second and given is None
-        else _kinetic(begun, state.qd, dt * damping, free_of),
+        if second and motion is None
+        else _kinetic(y_start, state.qd, dt * damping, free_of),
         kinetic_after=_kinetic(y, qd, dt * damping, free_of),
         work=dt * jnp.sum(jnp.maximum(drive * (state.qd + solved) / 2, 0.0))
         + jnp.sum(gained[impulses.size - of_grip.size :]),

@@ -97,11 +97,11 @@ def _solution_jvp(sweeps: int, most: int, primals, tangents):
     inverses = [safe_divide(jnp.ones_like(scale), scale) for scale in scales]
 
     targets, frictions, begin = [], [], []
-    for given, dot, u, f, scale, inverse in zip(
+    for group, dot, u, f, scale, inverse in zip(
         groups, groups_dot, unit, impulses, scales, inverses, strict=True
     ):
         targets.append((dot.target - matmul(dot.x, y)) * inverse)
-        frictions.append(pgs.unit_rows(replace(given, friction=dot.friction), scale).friction)
+        frictions.append(pgs.unit_rows(replace(group, friction=dot.friction), scale).friction)
         begin.append(scale * dot.impulse)
         y_dot = y_dot + jnp.einsum("nrv,nr->v", dot.x, f, precision="highest")
         y_dot = y_dot + jnp.einsum("nrv,nr->v", u.x, begin[-1], precision="highest")

@@ -101,10 +101,10 @@ def prepared(groups: tuple[RowGroup, ...], y: Array):
         moved = jnp.einsum("nrv,nr->v", unit.x, unit.impulse, precision="highest")
         return scale, unit, delassus(unit), moved
 
-    found = [unless_idle(group.used, of, group) for group in groups]
-    for *_, moved in found:
+    problems = [unless_idle(group.used, of, group) for group in groups]
+    for *_, moved in problems:
         y = y + moved
-    scales, unit, coupling = (tuple(each[k] for each in found) for k in range(3))
+    scales, unit, coupling = (tuple(each[k] for each in problems) for k in range(3))
     return scales, unit, coupling, y
 
 
@@ -162,7 +162,7 @@ def over_blocks(unit, coupling, work: Callable, carry, numbers) -> tuple[Any, li
     as many as work returns.
     """
     out = []
-    for group, D, own in zip(unit, coupling, numbers, strict=True):
+    for group, D, group_numbers in zip(unit, coupling, numbers, strict=True):
         static = group.rows_per_point, group.bilateral
 
         def of_block(carry, rows, static=static):
@@ -172,7 +172,7 @@ def over_blocks(unit, coupling, work: Callable, carry, numbers) -> tuple[Any, li
             some = jax.eval_shape(of_block, carry, jax.tree.map(lambda a: a[0], rows))
             return carry, rows[1][: len(some[1])]
 
-        rows = (group.x, D, group.target, group.friction), own
+        rows = (group.x, D, group.target, group.friction), group_numbers
         carry = alike(carry, rows)
         carry, new = unless_idle(
             group.used, partial(jax.lax.scan, of_block), carry, rows, idle=idle

@@ -196,15 +196,15 @@ def _iterated(run: _Run, q: Scaled, scale: ip.Scale, start: Start | None):
     allowed = tolerance * ip.reach(q, p)
     low, missed = low < -allowed, jnp.abs(off.equation) > allowed
     size = jnp.maximum(ip.largest(p.y), ip.largest(p.z))  # of rows that contradict each other
-    told = jnp.where(off.contradicts & ~solved, 1e-3 * size, -1.0)
-    missed, low = missed & (jnp.abs(p.y) > told), low & (p.z > told)
+    least = jnp.where(off.contradicts & ~solved, 1e-3 * size, -1.0)
+    missed, low = missed & (jnp.abs(p.y) > least), low & (p.z > least)
     of_x, of_rows = both_sides(q, low, jnp.logical_or)
     violated = jnp.concatenate([missed, of_rows, _of_all(f, of_x, False)])
 
     pull, fixed = off.gradient[f:], q.fixed[f:]
-    held = jnp.concatenate([pull, -pull, jnp.zeros_like(q.d[2 * nb :])])
+    multipliers = jnp.concatenate([pull, -pull, jnp.zeros_like(q.d[2 * nb :])])
     of_fixed = jnp.concatenate([fixed, fixed, jnp.zeros_like(q.real[2 * nb :])])
-    p = replace(p, z=jnp.where(of_fixed, jnp.maximum(held, 0.0), p.z))
+    p = replace(p, z=jnp.where(of_fixed, jnp.maximum(multipliers, 0.0), p.z))
     return p, system, (status, primal, dual, gap, end.count, violated)
 
 
@@ -231,8 +231,8 @@ def scaled(p: Problem) -> tuple[Scaled, ip.Scale]:
     if p.joint is not None:
         rest = jnp.concatenate([rest, p.joint.C])
     squares = jnp.diagonal(H), jnp.sum(rest * rest, axis=0)
-    told = (p.r, p.b, p.h, p.ceilings, p.lower, p.upper)
-    sizes = (jnp.abs(x) for x in (*squares, *told, *(() if p.joint is None else (p.joint.c,))))
+    vectors = (p.r, p.b, p.h, p.ceilings, p.lower, p.upper)
+    sizes = (jnp.abs(x) for x in (*squares, *vectors, *(() if p.joint is None else (p.joint.c,))))
     finite = every(p.joint, jnp.isfinite(sum(map(jnp.sum, sizes))))
     p, H, squares = jax.tree.map(
         lambda x: jnp.where(finite, x, 0.0), (replace(p, J=H[:0]), H, squares)
@@ -253,15 +253,15 @@ def scaled(p: Problem) -> tuple[Scaled, ip.Scale]:
 
     of_inequality = jnp.concatenate([1 / d[f:], 1 / d[f:], of_G, of_G[last:]])
     of_C = None if p.joint is None else _inverse(safe_sqrt(p.joint.total(_squares(p.joint.C * d))))
-    one = ip.Scale(d, of_A, of_inequality, of_C, jnp.ones((), d.dtype), finite)
-    of: dict[str, Any] = _fields(p, one) | dict(columns=d, finite=finite)
+    unit_scale = ip.Scale(d, of_A, of_inequality, of_C, jnp.ones((), d.dtype), finite)
+    of: dict[str, Any] = _fields(p, unit_scale) | dict(columns=d, finite=finite)
     pull = jnp.abs(jnp.where(finite, d * matmul(of["r"], J), 0.0))
-    asked = [] if of["joint"] is None else [jnp.abs(of["joint"].c)]
-    size = jnp.max(jnp.concatenate([pull, jnp.abs(of["b"]), of["d"], *asked]), initial=0.0)
+    joint_sizes = [] if of["joint"] is None else [jnp.abs(of["joint"].c)]
+    size = jnp.max(jnp.concatenate([pull, jnp.abs(of["b"]), of["d"], *joint_sizes]), initial=0.0)
     size = most(p.joint, size)
     size = jnp.where(size > 0, size, 1.0)
     of_C = None if of_C is None else of_C * size
-    scale = ip.Scale(d * size, of_A * size, one.inequality * size, of_C, size, finite)
+    scale = ip.Scale(d * size, of_A * size, unit_scale.inequality * size, of_C, size, finite)
     if of["joint"] is not None:
         of["joint"] = replace(of["joint"], c=of["joint"].c / size)
     of |= {name: of[name] / size for name in ("r", "b", "d")}

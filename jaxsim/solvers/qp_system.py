@@ -244,16 +244,16 @@ def solve_factored(
     else:
         P, P_E, root = jnp.split(f.rows, [nb, nb + e.shape[0]], axis=1)
         inverse, across = f.reduced.inverse, f.reduced.across
-        asked = safe_divide(of_G, f.weight)
+        shift = safe_divide(of_G, f.weight)
         a = matmul(inverse, g[:free])
         c, c_G, c_E = jnp.split(matmul(a, across), [nb, nb + k])
-        q = matmul(root, c_G - asked)
+        q = matmul(root, c_G - shift)
         stay, left = g[free:] - c - matmul(q, P), e - c_E + matmul(q, P_E)
         dx, pulls = _solve_reduced(f, problem, stay, left, joint)
         pull = matmul(q + matmul(P, dx) + matmul(P_E, pulls), root)
         a = a - matmul(across, jnp.concatenate([dx, pull, -pulls]))
         dx = jnp.concatenate([matmul(a, inverse), dx])
-        by_pull = asked + safe_divide(pull, f.weight)
+        by_pull = shift + safe_divide(pull, f.weight)
         moved = jnp.where(f.weight > 1, by_pull, matmul(problem.G, dx))
     dw = None if problem.joint is None else pulls[count:]
     return dx, pulls[:count], inequalities(problem, dx, moved), dw

@@ -26,12 +26,12 @@ def whiten(top: Topology, M: Array, B: Array) -> tuple[Array, Array]:
     order = level_order(top)
     ancestors = jnp.asarray(top.dof_ancestors[np.ix_(order, order)], M.dtype)
     nv = top.nv
-    given = jnp.concatenate([M[order][:, order], B[order]], axis=1)
-    done = jnp.zeros((0, given.shape[1]), M.dtype)  # [L, L^-T B] of the levels below
+    columns = jnp.concatenate([M[order][:, order], B[order]], axis=1)
+    done = jnp.zeros((0, columns.shape[1]), M.dtype)  # [L, L^-T B] of the levels below
     last = nv
     for level in reversed(top.dof_levels):
         first = last - len(level)
-        here = given[first:last] - matmul(done[:, first:last].T, done)
+        here = columns[first:last] - matmul(done[:, first:last].T, done)
         rows = here / jnp.sqrt(jnp.diagonal(here[:, first:last]))[:, None]
         L_k = rows[:, :nv] * ancestors[first:last]
         done = jnp.concatenate([jnp.concatenate([L_k, rows[:, nv:]], axis=1), done])

@@ -128,25 +128,25 @@ class ClaspsNow:
         sign = self.sign().reshape(-1, *(1,) * (of_first.ndim - 1))
         return jnp.where(sign > 0, of_first, jnp.where(sign < 0, of_second, 0.0))
 
-    def granted(self, wanted: Array | None, conf: Any) -> "Clasped":
+    def granted(self, request: Array | None, conf: Any) -> "Clasped":
         """Close the hand holds that either side asks for and that are closed or within reach.
 
-        wanted: (nc,) bool, this character's requests, None for none; conf: its configuration.
+        request: (nc,) bool, this character's requests, None for none; conf: its configuration.
         """
         ends, on = np.array(self.clasps.ends), jnp.zeros(self.count, bool)
         links = np.array(conf.effectors.links)[ends[:, 1::2]]  # (nc, 2)
         sign, kin = self.sign(), conf.kin
         own = sign != 0
-        asked = own & (on if wanted is None else wanted)
-        asked = lax.psum(jnp.where(asked, 1, 0), AXIS) > 0
+        requests = own & (on if request is None else request)
+        requests = lax.psum(jnp.where(requests, 1, 0), AXIS) > 0
         tip = self._own(conf.position[ends[:, 1]], conf.position[ends[:, 3]])
         apart = safe_norm(lax.psum(sign[:, None] * tip, AXIS))
         middle = lax.psum(tip, AXIS) / 2
         origin = self._own(kin.link_pos[links[:, 0]], kin.link_pos[links[:, 1]])
         turn = self._own(kin.link_rot[links[:, 0]], kin.link_rot[links[:, 1]])
-        kept = self.memory.on & asked
+        closed = self.memory.on & requests
         here = jnp.einsum("cji,cj->ci", turn, middle - origin)
-        place = jnp.where(kept[:, None], self.memory.place, here)
+        place = jnp.where(closed[:, None], self.memory.place, here)
         point = origin + rotate(turn, place)
         of_link = [
             [
@@ -158,9 +158,9 @@ class ClaspsNow:
         J = self._own(jnp.stack(of_link[0]), jnp.stack(of_link[1]))
         moves = lax.psum(sign[:, None] * jnp.einsum("cij,j->ci", J, conf.v), AXIS)
         takes = (apart <= self.clasps.reach) & (safe_norm(moves) <= CATCHES)
-        on = asked & ~self.memory.broken & (kept | takes)
+        on = requests & ~self.memory.broken & (closed | takes)
         J = jnp.where(on[:, None, None], J, 0.0)
-        speed = safe_max(jnp.append(jnp.where(on & ~kept, safe_norm(moves), 0.0), 0.0))
+        speed = safe_max(jnp.append(jnp.where(on & ~closed, safe_norm(moves), 0.0), 0.0))
         return Clasped(on=on, sign=sign, place=place, point=point, J=J, speed=speed)
 
     def after(self, clasped: "Clasped", force: Array) -> ClaspMemory:

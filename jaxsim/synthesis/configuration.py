@@ -96,7 +96,7 @@ def _configuration_at(
 ) -> Configuration:
     kin = forward_kinematics(model, q, v)
     position = effectors.positions(kin)
-    found = around.surfaces(position)
+    surfaces = around.surfaces(position)
     return Configuration(
         model=model,
         effectors=effectors,
@@ -107,8 +107,8 @@ def _configuration_at(
         com_jacobian=com_jacobian(model, kin),
         position=position,
         jacobian=effectors.jacobians(model, kin, position),
-        near=nearest(model, effectors, position, around, found),
-        surfaces=found,
+        near=nearest(model, effectors, position, around, surfaces),
+        surfaces=surfaces,
         around=around,
         holds=holds,
         clasps=clasps,

@@ -69,16 +69,16 @@ class Holds:
         groups = np.array(effectors.groups)
         ends = [k for k, name in enumerate(effectors.group_names) if name in (*FEET, *HANDS)]
         last = [int(np.flatnonzero(groups == k)[-1]) for k in ends]
-        n, one = len(shapes), jnp.ones(len(shapes), dtype)
+        n, ones = len(shapes), jnp.ones(len(shapes), dtype)
         return cls(
             shapes=shapes,
             grippers=tuple(last),
             hands=tuple(effectors.group_names[effectors.groups[e]] in HANDS for e in last),
-            reach=reach * one,
-            strength=strength * one,
-            lasts=jnp.inf * one,
+            reach=reach * ones,
+            strength=strength * ones,
+            lasts=jnp.inf * ones,
             slides=jnp.zeros(n, bool),
-            push=jnp.asarray([0.0, 0.0, 1.0], dtype) * one[:, None],
+            push=jnp.asarray([0.0, 0.0, 1.0], dtype) * ones[:, None],
         )
 
     def begin(self, dtype) -> "Grips":
@@ -160,33 +160,33 @@ class HoldsNow:
         away = jnp.where(away <= self.holds.reach, away, jnp.inf)
         return jnp.where(jnp.isfinite(away).any(axis=1), jnp.argmin(away, axis=1), NO_HOLD)
 
-    def granted(self, wanted: Array | None, position: Array) -> "Held":
+    def granted(self, request: Array | None, position: Array) -> "Held":
         """Grant the holds that grippers ask for, where they grip them already or are within reach.
 
-        wanted: (ng,) indices of holds or NO_HOLD, None for no request; position: (ne, 3) of the
+        request: (ng,) indices of holds or NO_HOLD, None for no request; position: (ne, 3) of the
         effectors [m].
         """
-        wanted = jnp.full_like(self.grips.held, NO_HOLD) if wanted is None else wanted
+        request = jnp.full_like(self.grips.held, NO_HOLD) if request is None else request
         points = position[self.grippers]
-        one = wanted[:, None] == np.arange(len(self.holds.shapes))
+        one_hot = request[:, None] == np.arange(len(self.holds.shapes))
 
         def of(values: Array) -> Array:
             """Values of the hold that each gripper asks for, by a sum in place of an index."""
-            mask = one.reshape(*one.shape, *(1,) * (values.ndim - 1))
+            mask = one_hot.reshape(*one_hot.shape, *(1,) * (values.ndim - 1))
             return jnp.sum(jnp.where(mask, values, 0), axis=1)
 
-        there = (one & self.there).any(axis=1)
-        away = jnp.sum(jnp.where(one & self.there, self.away(points), 0.0), axis=1)
-        kept = self.grips.held == wanted
-        on = there & (kept | (away <= of(self.holds.reach)))
+        there = (one_hot & self.there).any(axis=1)
+        away = jnp.sum(jnp.where(one_hot & self.there, self.away(points), 0.0), axis=1)
+        unchanged = self.grips.held == request
+        on = there & (unchanged | (away <= of(self.holds.reach)))
         pos, rot, end_pos, end_rot = map(of, (self.pos, self.rot, self.end_pos, self.end_rot))
         local = jnp.einsum("gi,gij->gj", points - pos, rot)
-        place = jnp.where((kept & on)[:, None], self.grips.place, local)
-        slides = on & (one & self.holds.slides).any(axis=1)
+        place = jnp.where((unchanged & on)[:, None], self.grips.place, local)
+        slides = on & (one_hot & self.holds.slides).any(axis=1)
         return Held(
             on=on,
-            fresh=on & ~kept,
-            which=jnp.where(on, wanted, NO_HOLD),
+            fresh=on & ~unchanged,
+            which=jnp.where(on, request, NO_HOLD),
             place=place,
             target=end_pos + rotate(end_rot, place),
             along=jnp.where(slides[:, None], end_rot[:, :, 0], 0.0),

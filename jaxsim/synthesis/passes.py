@@ -218,9 +218,9 @@ def result_of(
     lost = touch.any(~((solved | (missed <= SOURCELESS)) & (largest(v) <= most)))
     status = jnp.where(solved & lost, qp.UNFINISHED, solution.status)
     solution = replace(solution, status=status)
-    given, top = linear.torque(solution.x), conf.model.topology
+    torque, top = linear.torque(solution.x), conf.model.topology
     limit = jnp.where(actuated(top) & config.torque_limits, conf.model.torque_limit, jnp.inf)
-    pulled = ends.pulled(v, given, limit, config)
+    pulled = ends.pulled(v, torque, limit, config)
     pulled, leaving = pulled & ~lost, leaving & ~lost
     return Result(
         v=v,
@@ -228,7 +228,7 @@ def result_of(
         clasp_force=clasp_force,
         touch=touch,
         leaving=leaving,
-        then=blocked.after(leaving, pulled, given, limit),
+        then=blocked.after(leaving, pulled, torque, limit),
         again=touch.any(leaving.any() | pulled.any()),
         lost=lost,
         solution=solution,

@@ -61,8 +61,8 @@ class PerStepOptimisation(SynthesisConfig):
         holds: Holds | None = None,
     ) -> "PerStepOptimisation":
         """Build the scheme for a model and its effectors; config: None for the default settings."""
-        given = SynthesisConfig() if config is None else config
-        fields = {f.name: getattr(given, f.name) for f in dataclasses.fields(SynthesisConfig)}
+        settings = SynthesisConfig() if config is None else config
+        fields = {f.name: getattr(settings, f.name) for f in dataclasses.fields(SynthesisConfig)}
         unit = units(main_part(model.topology).of(model))
         return cls(**fields, effectors=effectors, unit=unit, holds=holds)
 

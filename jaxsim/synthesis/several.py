@@ -127,17 +127,19 @@ class SeveralCharacters(PerStepOptimisation):
         effectors of one character. Raises ModelError for characters of different structure, and for
         the central form and a longer horizon, which take one character.
         """
-        given = SynthesisConfig() if config is None else config
-        if given.window > 1:
+        settings = SynthesisConfig() if config is None else config
+        if settings.window > 1:
             raise ModelError(
-                f"a window of {given.window} steps takes one character; choose window = 1"
+                f"a window of {settings.window} steps takes one character; choose window = 1"
             )
-        if given.form != "backward":
-            raise ModelError(f"the {given.form} form takes one character; choose form 'backward'")
+        if settings.form != "backward":
+            raise ModelError(
+                f"the {settings.form} form takes one character; choose form 'backward'"
+            )
         bodies = _bodies(model, len(names))
         effectors = [points(body) for body in bodies]
         clasps = Clasps.of(effectors[0], names, hands, reach, strength) if hands else None
-        fields = {f.name: getattr(given, f.name) for f in dataclasses.fields(SynthesisConfig)}
+        fields = {f.name: getattr(settings, f.name) for f in dataclasses.fields(SynthesisConfig)}
         unit = stacked([units(body) for body in bodies])
         return cls(
             **fields, effectors=stacked(effectors), unit=unit, clasps=clasps, names=tuple(names)
@@ -236,13 +238,13 @@ class SeveralCharacters(PerStepOptimisation):
             [f(member(obs.conf, k), jnp.zeros_like(obs.conf.v[k])) for k, f in enumerate(command)]
         )
 
-        def one(conf, memory, tasks, unit, forces):
+        def step_one(conf, memory, tasks, unit, forces):
             own = state.replace(q=conf.q, qd=conf.v, solver=memory)
             after, info = synthesize(conf, own, lambda *_: tasks, unit, self, forces)
             return after.q, after.qd, after.solver, info
 
         pushes = None if forces is None else stacked([_on_part(forces, part) for part in parts])
-        q, qd, solver, info = jax.vmap(one, axis_name=AXIS)(
+        q, qd, solver, info = jax.vmap(step_one, axis_name=AXIS)(
             obs.conf, state.solver, tasks, self.unit, pushes
         )
         time, dofs = state.time + self.dt, np.concatenate([part.dofs for part in parts])
@@ -272,14 +274,14 @@ class SeveralCharacters(PerStepOptimisation):
 
     def measures(self, model: Model) -> dict[str, Measure]:
         """Measures of one character, and those of hand holds: steps, largest force and speed."""
-        found = super().measures(model)
+        common = super().measures(model)
         if self.clasps is None:
-            return found
+            return common
 
         def force(sample: Sample) -> Array:
             return safe_max(jnp.append(safe_norm(sample.info.clasp_force), 0.0))
 
-        return found | {
+        return common | {
             "clasped_steps": count(lambda sample: sample.info.clasped.any()),
             "largest_clasp_force": largest(force, 0.0),
             "largest_clasp_speed": largest(lambda sample: sample.info.grip_speed, 0.0),

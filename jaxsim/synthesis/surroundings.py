@@ -101,17 +101,17 @@ def bearing_shapes(top: Topology) -> tuple[int, ...]:
     """
     driven = {top.joint_link[j] for j, moves in enumerate(top.joint_driven) if moves}
     touching = {s for pair in top.shape_pairs for s in pair}
-    own = [s for s, link in enumerate(top.shape_link) if link == WORLD or link in driven]
-    own = [s for s in own if top.shape_kinds[s] in SURFACES or s in touching]
-    for s in own:
+    shapes = [s for s, link in enumerate(top.shape_link) if link == WORLD or link in driven]
+    shapes = [s for s in shapes if top.shape_kinds[s] in SURFACES or s in touching]
+    for s in shapes:
         if top.shape_kinds[s] not in SURFACES:
             raise ModelError(
                 f"shape {top.shape_names[s]!r} of the world is a {top.shape_kinds[s]}; synthesis "
                 f"knows {', '.join(SURFACES)}"
             )
-    if not own:
+    if not shapes:
         raise ModelError("the world has no shape to stand on; add a plane or a box to it")
-    return tuple(own)
+    return tuple(shapes)
 
 
 def surroundings(
@@ -154,19 +154,19 @@ def frames(model: Model, shapes: np.ndarray, time: Array | float) -> tuple[Array
 
 
 def nearest(
-    model: Model, effectors: Effectors, points: Array, around: Surroundings, found: Surfaces
+    model: Model, effectors: Effectors, points: Array, around: Surroundings, surfaces: Surfaces
 ) -> Nearest:
     """Nearest surface of each effector at points (ne, 3) [m], from distances to all surfaces.
 
     Friction is the root of both coefficients' product.
     """
-    surface = jnp.argmin(found.gap, axis=1)
+    surface = jnp.argmin(surfaces.gap, axis=1)
     one = surface[:, None] == np.arange(len(around.kinds))
-    pick = jnp.where(one, 1.0, 0.0).astype(found.gap.dtype)
+    pick = jnp.where(one, 1.0, 0.0).astype(surfaces.gap.dtype)
     other = jnp.sum(pick * around.friction, axis=1)
     return Nearest(
-        gap=jnp.sum(jnp.where(one, found.gap, 0.0), axis=1),
-        normal=jnp.sum(pick[..., None] * found.normal, axis=1),
+        gap=jnp.sum(jnp.where(one, surfaces.gap, 0.0), axis=1),
+        normal=jnp.sum(pick[..., None] * surfaces.normal, axis=1),
         friction=safe_sqrt(model.friction[np.array(effectors.shapes)] * other),
         surface=surface,
         moved=around.moved(points, pick),

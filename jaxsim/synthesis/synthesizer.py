@@ -242,13 +242,13 @@ def _synthesize(conf, state, tasks, unit, config, pushes) -> tuple[State, Synthe
 
 def _remembered(conf: Configuration, before: SynthesisMemory, result: Result) -> dict[str, Any]:
     """Grips and hand holds after the step, as fields of the memory."""
-    held, clasped, found = result.touch.held, result.touch.clasped, {}
-    found["grips"], found["clasps"] = before.grips, before.clasps
+    held, clasped, fields = result.touch.held, result.touch.clasped, {}
+    fields["grips"], fields["clasps"] = before.grips, before.clasps
     if conf.holds is not None and held is not None:
-        found["grips"] = conf.holds.after(held, result.force)
+        fields["grips"] = conf.holds.after(held, result.force)
     if conf.clasps is not None and clasped is not None and result.clasp_force is not None:
-        found["clasps"] = conf.clasps.after(clasped, result.clasp_force)
-    return found
+        fields["clasps"] = conf.clasps.after(clasped, result.clasp_force)
+    return fields
 
 
 def first_problem(

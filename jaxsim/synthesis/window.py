@@ -93,12 +93,12 @@ def window_attempts(conf: Configuration, bears: Array, ahead: Ahead, unit, confi
     return attempt
 
 
-def _of_first_frame(problem: qp.Problem, found: stages.Solution, config) -> qp.Solution:
+def _of_first_frame(problem: qp.Problem, solution: stages.Solution, config) -> qp.Solution:
     """Repack the horizon's solution as a solution of the first frame's QP.
 
     Multipliers other than those of equations are zero.
     """
-    x, nb = found.u, problem.lower.shape[0]
+    x, nb = solution.u, problem.lower.shape[0]
     allowed = (config.tolerance or qp.default_tolerance(x.dtype)) * (1 + largest(x))
     rows, last = matmul(problem.G, x), x[len(x) - nb :]
     high = rows[len(rows) - len(problem.ceilings) :] - problem.ceilings > allowed
@@ -109,16 +109,16 @@ def _of_first_frame(problem: qp.Problem, found: stages.Solution, config) -> qp.S
     none = jnp.zeros_like(problem.lower)
     return qp.Solution(
         x=x,
-        equality=found.equality[0],
+        equality=solution.equality[0],
         inequality=jnp.zeros_like(problem.h),
         at_lower=none,
         at_upper=none,
         at_ceiling=jnp.zeros_like(problem.ceilings),
-        status=found.status,
-        primal=found.primal,
-        dual=found.dual,
-        gap=found.gap,
-        iterations=found.iterations,
+        status=solution.status,
+        primal=solution.primal,
+        dual=solution.dual,
+        gap=solution.gap,
+        iterations=solution.iterations,
         violated=jnp.concatenate([missed, low, beyond]),
     )
 
@@ -194,10 +194,10 @@ def _frame(conf, q, v, x, begins, blocked, elapsed, goals, ahead, unit, config) 
     return stages.Problem(J, r, A, b, C, least, chain, f)
 
 
-def _chain(model, q, x, torque, given, scale, unit, config) -> tuple[Chain, Array]:
+def _chain(model, q, x, torque, offset, scale, unit, config) -> tuple[Chain, Array]:
     """Dynamics between frames: matrices and constant of s_(k+1) = F s_k + B x_k + f.
 
-    torque: rows of the motors' torques (nj,), which are these rows less ``given``, in their unit.
+    torque: rows of the motors' torques (nj,), which are these rows less ``offset``, in their unit.
     """
     nv, nj = model.topology.nv, torque.u.shape[0]
     end = integrate(model, q, x[:nv], config.dt)
@@ -218,7 +218,7 @@ def _chain(model, q, x, torque, given, scale, unit, config) -> tuple[Chain, Arra
         ]
     )
     f = -matmul(B, x)
-    return Chain(F, B), f.at[2 * nv :].set(-given)
+    return Chain(F, B), f.at[2 * nv :].set(-offset)
 
 
 def _times(tasks: Tasks, root: Array) -> Tasks:

@@ -136,15 +136,15 @@ def _within(lowering, s: Value, most: int) -> Value:
 
 
 def _filling(eqn, dtype: np.dtype) -> np.ndarray:
-    given = eqn.params.get("fill_value")
-    if given is None:
-        given = (
+    value = eqn.params.get("fill_value")
+    if value is None:
+        value = (
             np.nan if dtype.kind == "f"
             else np.iinfo(dtype).min if dtype.kind == "i"
             else True if dtype.kind == "b"
             else np.iinfo(dtype).max
         )  # fmt: skip
-    return np.asarray(given, dtype)
+    return np.asarray(value, dtype)
 
 
 @rule("dynamic_update_slice")

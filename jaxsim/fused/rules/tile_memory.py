@@ -15,7 +15,7 @@ from jaxsim.fused.builder import Builder
 from jaxsim.fused.program import Memory, Value
 
 TILE = 8
-Wanted = Callable[[int, int], bool]
+EntryFilter = Callable[[int, int], bool]
 
 
 def whole(i: int, j: int) -> bool:
@@ -43,11 +43,11 @@ class Tiles:
             places[at] = Memory("local", dtype, count)
         return cls(builder, places)
 
-    def read(self, tile: Value, wanted: Wanted = whole) -> Any:
-        """Read a tile (8, 8) in its current state; entries that are not ``wanted`` are None."""
+    def read(self, tile: Value, includes: EntryFilter = whole) -> Any:
+        """Read the entries of a tile (8, 8) that ``includes`` accepts; the others are None."""
         out = np.empty((TILE, TILE), object)
         for at in np.ndindex(TILE, TILE):
-            if wanted(*at):
+            if includes(*at):
                 out[at] = self.builder.read_now(self.places[at], tile)
         return out
 

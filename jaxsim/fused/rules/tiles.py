@@ -14,9 +14,9 @@ from jaxsim.fused.builder import Builder
 from jaxsim.fused.program import Memory, Value
 from jaxsim.fused.rules.tile_memory import (
     TILE,
+    EntryFilter,
     Matrix,
     Tiles,
-    Wanted,
     following,
     known,
     loop,
@@ -56,20 +56,22 @@ def cholesky(b: Builder, m: np.ndarray) -> np.ndarray:
     return out[: len(m), : len(m)]
 
 
-def _reduced(x: Tiles, row_i: Value, y: Tiles, row_j: Value, j: Value, wanted: Wanted) -> Any:
+def _reduced(
+    x: Tiles, row_i: Value, y: Tiles, row_j: Value, j: Value, includes: EntryFilter
+) -> Any:
     """Tile j of a row of x less the products of the tiles before it with those of a row of y.
 
     row_i, row_j: numbers of the first tiles of both rows.
     """
     b = x.builder
-    tile = x.read(b.op("add", row_i, j), wanted)
+    tile = x.read(b.op("add", row_i, j), includes)
 
     def factors(k):
         left = x.read(b.op("add", row_i, k))
         return left, left if row_i is row_j else y.read(b.op("add", row_j, k))
 
     several = row_i is not row_j  # there are few tiles on the diagonal
-    for at, taken in _sum_of_products(b, j, factors, tile[0, 0].dtype, wanted, several):
+    for at, taken in _sum_of_products(b, j, factors, tile[0, 0].dtype, includes, several):
         tile[at] = b.op("sub", tile[at], taken)
     return tile
 
@@ -234,7 +236,7 @@ def times(b: Builder, m: np.ndarray, x: np.ndarray) -> np.ndarray:
 def times_of(matrix: Matrix, x: np.ndarray, transposed: bool) -> np.ndarray:
     """Product of a matrix, or its transpose, with objects x, as objects of whole tiles."""
     b, dtype = matrix.builder, x[0].dtype
-    given, zero = Matrix.of(b, x[:, None]), b.constant(dtype.type(0))
+    vector, zero = Matrix.of(b, x[:, None]), b.constant(dtype.type(0))
     rows, columns = matrix.rows, matrix.columns
     if transposed:
         rows, columns = columns, rows
@@ -243,7 +245,7 @@ def times_of(matrix: Matrix, x: np.ndarray, transposed: bool) -> np.ndarray:
     def row(i, _):
         def plus(j, values):
             tile = matrix.tile(j, i).T if transposed else matrix.tile(i, j)
-            along = given.tile(j, known(b, 0))[:, 0]
+            along = vector.tile(j, known(b, 0))[:, 0]
             return [_plus(b, v, of_row, along) for v, of_row in zip(values, tile)]
 
         found = loop(b, known(b, 0), known(b, columns), [zero] * TILE, plus)
@@ -257,13 +259,13 @@ def times_of(matrix: Matrix, x: np.ndarray, transposed: bool) -> np.ndarray:
 
 
 def _sum_of_products(
-    b: Builder, count: Value, factors: Callable, dtype, wanted: Wanted = whole, several=True
+    b: Builder, count: Value, factors: Callable, dtype, includes: EntryFilter = whole, several=True
 ):
     """Sum of x y^T over (8, 8) x, y of ``factors(k)``, k up to before ``count``.
 
-    Yields positions and values of the ``wanted`` entries, a block after the other, with ``several``
-    by ``AT_ONCE`` products a round: a loop that carries all 64, or has little work a round, would
-    spend as long on moving its carries.
+    Yields positions and values of the entries that ``includes`` accepts, a block after the other,
+    with ``several`` by ``AT_ONCE`` products a round: a loop that carries all 64, or has little work
+    a round, would spend as long on moving its carries.
     """
     zero, at_once = b.constant(dtype.type(0)), AT_ONCE if several else 1
     power = known(b, at_once.bit_length() - 1)
@@ -271,22 +273,22 @@ def _sum_of_products(
     rest = b.op("shift_left", rounds, power)
     for above, before in np.ndindex(TILE // BLOCK, TILE // BLOCK):
         block = [(BLOCK * above + r, BLOCK * before + c) for r, c in np.ndindex(BLOCK, BLOCK)]
-        block = [at for at in block if wanted(*at)]
+        block = [at for at in block if includes(*at)]
         if not block:
             continue
 
-        def one(k, values, block=block):
+        def add_product(k, values, block=block):
             x, y = factors(k)
             return [_plus(b, v, x[r], y[c]) for v, (r, c) in zip(values, block)]
 
-        def round_(k, values, one=one):
+        def round_(k, values, add_product=add_product):
             first = b.op("shift_left", k, power)
             for further in range(at_once):
-                values = one(b.op("add", first, known(b, further)), values)
+                values = add_product(b.op("add", first, known(b, further)), values)
             return values
 
         values = loop(b, known(b, 0), rounds, [zero] * len(block), round_)
-        values = loop(b, rest, count, values, one)
+        values = loop(b, rest, count, values, add_product)
         yield from zip(block, values)
 
 
