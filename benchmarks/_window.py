@@ -20,11 +20,11 @@ from jaxsim.solvers import stages
 from jaxsim.synthesis.config import SynthesisConfig, units
 from jaxsim.synthesis.configuration import Configuration, configuration_at
 from jaxsim.synthesis.contact_forces import EDGES, contact_modes
-from jaxsim.synthesis.measured import effort, needed
+from jaxsim.synthesis.measured import effort, needed_torque
 from jaxsim.synthesis.passes import Plan
 from jaxsim.synthesis.stops import Blocked
 from jaxsim.synthesis.synthesizer import begin, synthesize
-from jaxsim.synthesis.tasks import Tasks, position_rows, stacked
+from jaxsim.synthesis.tasks import Tasks, position_rows, stack_rows
 from jaxsim.synthesis.window import Ahead, first_plan, window_problem
 from jaxsim.viewer.filmstrip import write_filmstrip
 from optimize.running.recording import shapes_of
@@ -208,7 +208,7 @@ def jump_tasks(wanted: Wish, height, end, conf, at_v, unit, dt, told: bool) -> T
     upright = position_rows(conf, 2 * conf.q[4:7], turn, at_v, jnp.sqrt(5.0), dt)
     tasks = wanted.tasks(conf, at_v, unit, dt)
     apart = air & (jnp.arange(conf.effectors.count) < HANDLE)
-    goals = stacked(tasks.goals, high, upright)
+    goals = stack_rows(tasks.goals, high, upright)
     return replace(tasks, goals=goals, still=jnp.where(apart, 0.0, tasks.still), apart=apart)
 
 
@@ -277,7 +277,7 @@ def planned(scene: Scene) -> Callable[[State, Plan, Array], tuple[Plan, Told]]:
             on = contact_modes(here, unit.limb, config.slip_speed, config.dt)
             force = unit.force * jnp.sum(x[nv:].reshape(-1, EDGES, 1) * on.basis, axis=1)
             zero = jnp.zeros_like(v)
-            torque, root = needed(here, x[:nv], force, zero, config)
+            torque, root = needed_torque(here, x[:nv], force, zero, config)
             q = integrate(scene.model, q, x[:nv], config.dt)
             end = scene.seen(q, x[:nv])
             gap, most = end.near.gap[:HANDLE].min(), effort(scene.model, torque)

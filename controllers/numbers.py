@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from jaxsim.tree_paths import leaves_by_path, read, written
+from jaxsim.tree_paths import leaves_by_path, read, write
 
 TUNED = Path(__file__).parent / "goals" / "tuned"  # what comes with the package
 
@@ -61,7 +61,7 @@ class Numbered:
         Raises KeyError for what is neither, with the nearest labels and paths, IndexError for an
         element out of range, ValueError for a value of another shape.
         """
-        return written(self, path_of(self, name), value)
+        return write(self, path_of(self, name), value)
 
 
 def path_of(controller: Any, name: str) -> str:

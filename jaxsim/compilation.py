@@ -141,7 +141,7 @@ def _end(local: threading.local) -> None:
 
 
 @contextlib.contextmanager
-def watched(what: str, hint: str = "", after: float | None = None) -> Iterator[None]:
+def notice_if_long(what: str, hint: str = "", after: float | None = None) -> Iterator[None]:
     """Context that reports on stderr how long ``what`` takes, if it takes long; hint: a remedy.
 
     after: time of the first notice [s], by default that of ``compile_notices``.

@@ -9,7 +9,7 @@ from jax.core import Tracer
 from jax.extend.core import jaxpr_as_fun
 
 from jaxsim.fused.fuse import without_tracers
-from jaxsim.fused.kept import kept
+from jaxsim.fused.kept import get_or_make
 
 
 def run_compiled(function: Callable, arguments: list[jax.Array]) -> Any:
@@ -34,7 +34,7 @@ def run_compiled(function: Callable, arguments: list[jax.Array]) -> Any:
 
         return jax.jit(program)
 
-    program = kept(closed, compiled, values_only=True)
+    program = get_or_make(closed, compiled, values_only=True)
     return jax.tree.unflatten(jax.tree.structure(shapes), program(*outer, *arguments))
 
 

@@ -144,7 +144,7 @@ def read(tree: Any, path: str) -> Any:
     return chosen[0] if len(entry.flat) == 1 and ":" not in path else chosen
 
 
-def written(tree: Any, path: str, value: Any) -> Any:
+def write(tree: Any, path: str, value: Any) -> Any:
     """Replace the numbers at a path of a tree; value: one number, or as many as there are.
 
     Traceable and differentiable; the dtype of the array stays. Raises as ``resolve`` does, and

@@ -16,7 +16,7 @@ from controllers.goals.response import Response
 from controllers.goals.sensors import Objects
 from controllers.numbers import Numbered
 from jaxsim.model import Model, ModelError, State
-from jaxsim.simulation.checks import check_array, known
+from jaxsim.simulation.checks import check_array, has_values
 from jaxsim.synthesis.observation import EffectorObservation
 
 
@@ -75,7 +75,7 @@ class GoalController(Numbered):
         check_array("controller.weights", self.weights, shape, model.mass.dtype)
         if self.times is not None:
             check_array("controller.times", self.times, shape, model.mass.dtype)
-            if known(self.times) and not (np.asarray(self.times) > 0).all():
+            if has_values(self.times) and not (np.asarray(self.times) > 0).all():
                 raise ModelError("controller.times: a time constant is positive, such as 0.3 s")
 
     def account(self, scheme: Any, model: Model, frames: Any, time: np.ndarray) -> dict[str, Any]:

@@ -37,7 +37,7 @@ class Chosen:
         return jnp.where(chosen, values[jnp.maximum(self.place, 0)], 0)
 
 
-def solved_for(places: int, most: int | None) -> int:
+def contact_count(places: int, most: int | None) -> int:
     """Number of contact slots that a step solves for; ``most`` is None for the default.
 
     >>> solved_for(52, None), solved_for(103, None), solved_for(103, 60), solved_for(52, 60)

@@ -76,7 +76,7 @@ def without_seams(
     return normal, gap
 
 
-def seamless(model: Model, kin: Kinematics, contacts: Contacts) -> Contacts:
+def correct_seams(model: Model, kin: Kinematics, contacts: Contacts) -> Contacts:
     """Correct the contacts of one configuration, see ``without_seams``."""
     if not has_seams(model.topology):
         return contacts

@@ -109,7 +109,7 @@ def grip_rows(model: Model, kin: Kinematics, closed: Array, desired: Array) -> R
     return replace(apart, desired=jnp.where(closed[:, None], desired, 0.0).reshape(-1))
 
 
-def stacked(*parts: Rows) -> Rows:
+def stack_rows(*parts: Rows) -> Rows:
     """Concatenate rows."""
     return jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
 

@@ -25,7 +25,7 @@ LEAN = 0.3  # weight of the centre of mass [1/m]
 
 
 @partial(jax.jit, static_argnames="at")
-def reached(
+def reach_points(
     model: Model, points: Effectors, at: tuple[int, ...], q: Array, places: Array, com: Array
 ) -> Array:
     """Pose (nq,) near q (nq,) with effectors and the centre of mass at target points.

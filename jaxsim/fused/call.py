@@ -90,14 +90,14 @@ def _vmapped(leaves, dims, *, kernel: Kernel, own, batch):
 batching.primitive_batchers[fused_p] = _vmapped
 
 
-def lowered(platform: str, target: Callable[[str], str] = handler.target):
+def make_lowering(platform: str, target: Callable[[str], str] = handler.target):
     """Lowering of the primitive for a platform: XLA calls a target with its own memory."""
 
     def rule(ctx, *operands, kernel: Kernel, own, batch):
         if kernel.lacks:
             return _lower_to_xla(ctx, *operands, kernel=kernel, own=own, batch=batch)
         kernel.check(own, _lanes(batch), platform)  # raise here and not in the call
-        name, found = handler.named(kernel, own, _lanes(batch))
+        name, found = handler.name_kernel(kernel, own, _lanes(batch))
         ctx.module_context.add_keepalive(found)
         return jax.ffi.ffi_lowering(target(platform))(ctx, *operands, kernel=name)
 
@@ -115,4 +115,4 @@ def _by_xla(*leaves, kernel: Kernel, own, batch):
 _lower_to_xla = mlir.lower_fun(_by_xla, multiple_results=True)
 mlir.register_lowering(fused_p, _lower_to_xla)
 for _platform in handler.PLATFORMS:
-    mlir.register_lowering(fused_p, lowered(_platform), platform=_platform)
+    mlir.register_lowering(fused_p, make_lowering(_platform), platform=_platform)

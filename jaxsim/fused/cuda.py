@@ -126,7 +126,7 @@ def let_go_on(stream: int | None) -> None:
         gpu_core().sync_stream(stream)
 
 
-def mapped(kind: Any, pointer: int, size: int) -> Any:
+def wrap_memory(kind: Any, pointer: int, size: int) -> Any:
     """Make a Dr.Jit array over ``size`` numbers of device memory, which it does not own."""
     import drjit as dr
 
@@ -139,7 +139,7 @@ def mapped(kind: Any, pointer: int, size: int) -> Any:
     return array
 
 
-def copied(types: Any, array: Any) -> Any:
+def copy_array(types: Any, array: Any) -> Any:
     """Copy a Dr.Jit array to other memory."""
     import drjit as dr
 

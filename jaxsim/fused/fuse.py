@@ -13,7 +13,7 @@ from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from jaxsim.fused.call import fused_p, run
 from jaxsim.fused.errors import FusedUnavailable, warn_of_xla
 from jaxsim.fused.gradient import differentiable
-from jaxsim.fused.kept import kept
+from jaxsim.fused.kept import get_or_make
 from jaxsim.fused.launch import Kernel, check_process
 from jaxsim.fused.llvm import prepare
 from jaxsim.fused.lower import rule
@@ -87,7 +87,7 @@ class _One:
             lambda *flat: self.fn(*jax.tree.unflatten(tree, flat)), return_shape=True
         )(*specs)
         closed, outer = without_tracers(closed)
-        kernel, run = kept(closed, _made)
+        kernel, run = get_or_make(closed, _made)
         traced = _Traced(kernel, run, outer, jax.tree.structure(out))
         if not outer:  # tracers are only good for this call
             self.known[key] = traced

@@ -115,7 +115,7 @@ class Call(NamedTuple):
     outputs: list[int]
 
 
-def named(kernel: Kernel, own: tuple[bool, ...], batch: int) -> tuple[str, Kernel]:
+def name_kernel(kernel: Kernel, own: tuple[bool, ...], batch: int) -> tuple[str, Kernel]:
     """Name by which a call finds a kernel, and the kernel: this one, or an equal one.
 
     The owner of the call has to own the kernel, too.

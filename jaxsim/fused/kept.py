@@ -22,7 +22,9 @@ class _Unknown(Exception):
     """Raised for a parameter that cannot be compared with another, such as a function."""
 
 
-def kept(closed: ClosedJaxpr, make: Callable[[ClosedJaxpr], Any], values_only: bool = False) -> Any:
+def get_or_make(
+    closed: ClosedJaxpr, make: Callable[[ClosedJaxpr], Any], values_only: bool = False
+) -> Any:
     """``make(closed)``, or its cached result for a jaxpr with equal operations and constants.
 
     values_only: the result is never differentiated, so rules for derivatives are ignored.

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxsim.compilation import watched
+from jaxsim.compilation import notice_if_long
 from jaxsim.fused import (
     cuda,
     rules,  # noqa: F401  (fills the table of rules)
@@ -51,7 +51,7 @@ class Kernel:
     @cached_property
     def program(self) -> Program:
         """Program of the jaxpr, lowered at the first use."""
-        with watched("making a fused kernel"):
+        with notice_if_long("making a fused kernel"):
             return lower(self.jaxpr)
 
     @cached_property
@@ -214,9 +214,9 @@ class Kernel:
 
             def launch(inputs: list[tuple[int, int]]) -> list:
                 kinds = [getattr(types, TYPES[a.dtype.name]) for a in self.in_avals]
-                flat = [cuda.mapped(k, *x) if x[1] else k(0) for k, x in zip(kinds, inputs)]
+                flat = [cuda.wrap_memory(k, *x) if x[1] else k(0) for k, x in zip(kinds, inputs)]
                 for k in _again([pointer if size else None for pointer, size in inputs]):
-                    flat[k] = cuda.copied(types, flat[k])
+                    flat[k] = cuda.copy_array(types, flat[k])
                 return self._launch(types, flat, own, batch, ("cuda", device))
 
             yield launch
@@ -256,7 +256,7 @@ class Kernel:
                 self._forget_oldest()
         self._recorded.move_to_end(key)
         recording, tables = self._recorded[key]
-        watch = watched("compiling a fused kernel") if new else nullcontext()
+        watch = notice_if_long("compiling a fused kernel") if new else nullcontext()
         with dr.scoped_set_flag(dr.JitFlag.FastMath, False), no_collection(), watch:
             outputs = recording(flat, tables)
             dr.eval(outputs)

@@ -18,7 +18,7 @@ def scan_parts(eqn) -> tuple[int, int]:
     return params["num_consts"], params["num_carry"]
 
 
-def expanded(eqn) -> ClosedJaxpr:
+def expand(eqn) -> ClosedJaxpr:
     """Expand a high-level primitive to a jaxpr of ordinary ones."""
     specs = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.invars]
     return jax.make_jaxpr(lambda *args: eqn.primitive.to_lojax(*args, **eqn.params))(*specs)

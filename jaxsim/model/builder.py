@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxsim.model import checks
-from jaxsim.model.drives import Drive, stacked
+from jaxsim.model.drives import Drive, stack_drives
 from jaxsim.model.errors import ModelError
 from jaxsim.model.facts import LinkRecord, covered_ends, is_planar
 from jaxsim.model.height_fields import field_index, field_reaches
@@ -301,7 +301,7 @@ class ModelBuilder:
         )
         with thread_counts():  # where it is here that JAX begins
             dtype = jnp.zeros(0).dtype
-        drives = stacked([joint.drive for joint in joints if joint.drive is not None])
+        drives = stack_drives([joint.drive for joint in joints if joint.drive is not None])
 
         def numbers(values):
             # numpy first: one device transfer each, no op-by-op compilation

@@ -37,7 +37,7 @@ class Drive:
         return self.start + (self.rate + self.acceleration * s / 2) * s + swing
 
 
-def stacked(drives: list[Drive]) -> dict[str, list[float]]:
+def stack_drives(drives: list[Drive]) -> dict[str, list[float]]:
     """Collect the numbers of several drives by field."""
     fields = [field.name for field in dataclasses.fields(Drive)]
     return {name: [getattr(drive, name) for drive in drives] for name in fields}

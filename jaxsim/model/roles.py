@@ -12,7 +12,7 @@ from jaxsim.model.errors import ModelError
 SIDES = ("left", "right")
 
 
-def sided(side: str, name: str) -> str:
+def side_role(side: str, name: str) -> str:
     """Role of one side: "left", "knee" -> "leftKnee"."""
     return side + name[0].upper() + name[1:]
 
@@ -28,10 +28,10 @@ PAIRS = {
     "toes": "toes",
 }
 FEET, TOES, HANDS, UPPER_ARMS, THIGHS, SHANKS = (
-    tuple(sided(side, PAIRS[pair]) for side in SIDES)
+    tuple(side_role(side, PAIRS[pair]) for side in SIDES)
     for pair in ("feet", "toes", "hands", "upper_arms", "thighs", "shanks")
 )
-ROLES = (*MIDDLE, *(sided(side, part) for side in SIDES for part in PAIRS.values()))
+ROLES = (*MIDDLE, *(side_role(side, part) for side in SIDES for part in PAIRS.values()))
 
 Vector3 = tuple[float, float, float]
 Point = tuple[str, str, str, Vector3]
@@ -92,16 +92,16 @@ class Roles:
         quoted = {role: f'"{self.link(role) or ""}"' for role in ROLES}
         lines = [f"{role} = {quoted[role]}" for role in MIDDLE]
         for pair, part in PAIRS.items():
-            lines.append(f"{pair} = [{', '.join(quoted[sided(side, part)] for side in SIDES)}]")
+            lines.append(f"{pair} = [{', '.join(quoted[side_role(side, part)] for side in SIDES)}]")
         return "\n".join(["[roles]", *lines])
 
 
-def paired(
+def pair_roles(
     singles: Mapping[str, str], pairs: Mapping[str, Sequence[str]]
 ) -> tuple[tuple[str, str], ...]:
     """Make ``Roles.links`` from links by role of the middle, and from pairs by their plural."""
     of_sides = [
-        (sided(side, PAIRS[pair]), link)
+        (side_role(side, PAIRS[pair]), link)
         for pair, links in pairs.items()
         for side, link in zip(SIDES, links)
     ]

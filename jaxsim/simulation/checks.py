@@ -26,7 +26,7 @@ from jaxsim.simulation.pushes import Pushes
 NUMBERS = (jax.Array, np.ndarray, np.generic, bool, int, float, complex)
 
 
-def known(*trees: Any) -> bool:
+def has_values(*trees: Any) -> bool:
     """True if all numbers of the trees have values, none being traced."""
     return not any(isinstance(x, Tracer) for x in jax.tree.leaves(trees))
 
@@ -35,7 +35,7 @@ def check_kind(name: str, value: Any, *kinds: type, how: str = "") -> None:
     """Raise TypeError unless the value has one of the types; how: where to get such a value."""
     if not isinstance(value, kinds):
         wanted = " or ".join(kind.__name__ for kind in kinds)
-        raise TypeError(f"{name} is {described(value)}; expected {with_article(wanted)}{how}")
+        raise TypeError(f"{name} is {describe(value)}; expected {with_article(wanted)}{how}")
 
 
 def check_array(
@@ -47,7 +47,7 @@ def check_array(
     is promoted to it. Works on tracers.
     """
     if not isinstance(value, NUMBERS):
-        raise ModelError(f"{name} is {described(value)}; expected an array of shape {shape}")
+        raise ModelError(f"{name} is {describe(value)}; expected an array of shape {shape}")
     actual_shape = np.shape(value)
     if actual_shape != shape:
         raise ModelError(
@@ -114,17 +114,17 @@ def _check_model_values(model: Model, names: tuple[str, ...]) -> None:
     """Raise ModelError for known numbers of a model that are NaN, and for unphysical inertias."""
     for name in names:
         for path, leaf in jax.tree_util.tree_flatten_with_path(getattr(model, name))[0]:
-            wrong = np.isnan(np.asarray(leaf)) if known(leaf) else np.zeros((), bool)
+            wrong = np.isnan(np.asarray(leaf)) if has_values(leaf) else np.zeros((), bool)
             if wrong.any():
                 where = f"model.{name}{jax.tree_util.keystr(path)}"
                 raise ModelError(f"{where}{np.argwhere(wrong)[0].tolist()} is nan; give numbers")
-    if known(model.mass):
+    if has_values(model.mass):
         for link, mass in zip(model.topology.link_names, np.asarray(model.mass).tolist()):
             try:
                 within("mass", mass, called=f"model.mass of the link {link!r}")
             except ValueError as error:
                 raise ModelError(str(error)) from None
-    if known(model.inertia) and len(model.topology.link_names):
+    if has_values(model.inertia) and len(model.topology.link_names):
         moments = np.linalg.eigvalsh(np.asarray(model.inertia, float))
         wrong = (moments[:, 0] < -FLOAT32 * moments[:, 2]) | (moments[:, 2] <= 0)
         for k in np.flatnonzero(wrong):
@@ -159,9 +159,9 @@ def check_state_fits(model: Model, state: State, values: bool = False) -> None:
             raise ModelError(f"{error}{_remedy(getattr(state, name), shape)}") from None
     if state.broken is not None:
         check_array("state.broken", state.broken, (top.n_grips,), bool)
-    if values and known(state.q, state.qd):
+    if values and has_values(state.q, state.qd):
         check_state(model, state)
-    if values and known(state.time) and not np.isfinite(np.asarray(state.time)):
+    if values and has_values(state.time) and not np.isfinite(np.asarray(state.time)):
         raise ModelError(f"state.time is {state.time}; give a time [s], such as 0")
 
 
@@ -207,7 +207,7 @@ def check_pushes(model: Model, pushes: Pushes | None, values: bool = False) -> N
     check_array("pushes.point", pushes.point, (*count, 3), dtype)
     check_array("pushes.force", pushes.force, (*count, 3), dtype)
     check_array("pushes.link", pushes.link, count, int)
-    if not (values and known(pushes)):
+    if not (values and has_values(pushes)):
         return
     links, names = np.asarray(pushes.link), model.topology.link_names
     for k in np.flatnonzero((links < 0) | (links >= len(names))):
@@ -234,7 +234,7 @@ def check_config(model: Model, config: Any, *kinds: type) -> None:
                 whole_number(name, value, 0)
             continue
         check_array(name, value, (), jnp.result_type(model.mass))
-        if not known(value):
+        if not has_values(value):
             continue
         number = np.asarray(value).item()
         if field.name in RANGES:
@@ -248,7 +248,7 @@ def check_scheme(model: Model, scheme: Any) -> None:
     for method in ("init", "observe", "step", "watch", "check"):
         if isinstance(scheme, type) or not callable(getattr(scheme, method, None)):
             raise TypeError(
-                f"config is {described(scheme)}; expected a scheme, as TimeStepping(dt=0.001) or"
+                f"config is {describe(scheme)}; expected a scheme, as TimeStepping(dt=0.001) or"
                 " EventDriven() is one"
             )
     scheme.check(model)
@@ -265,21 +265,21 @@ def check_controller(model: Model, controller: Any) -> None:
     for method in ("init", "update"):
         if not callable(getattr(controller, method, None)):
             raise TypeError(
-                f"controller is {described(controller)}, which has no method {method!r}; a"
+                f"controller is {describe(controller)}, which has no method {method!r}; a"
                 " controller has init(model, state, obs) and update(memory, model, state, obs,"
                 " dt), see controllers.protocol"
             )
     for path, leaf in jax.tree_util.tree_flatten_with_path(controller)[0]:
         if leaf is controller:
             raise TypeError(
-                f"controller is {described(controller)}, which is no pytree, so that its numbers"
+                f"controller is {describe(controller)}, which is no pytree, so that its numbers"
                 " could be neither batched nor tuned; put @jax.tree_util.register_dataclass and"
                 " @dataclass(frozen=True) before its class, or, where it has no numbers,"
                 " @jax.tree_util.register_static"
             )
         if not is_number(leaf):
             raise TypeError(
-                f"controller{jax.tree_util.keystr(path)} is {described(leaf)}; expected numbers."
+                f"controller{jax.tree_util.keystr(path)} is {describe(leaf)}; expected numbers."
                 ' What is none is static: dataclasses.field(metadata={"static": True})'
             )
     check = getattr(controller, "check", None)
@@ -314,7 +314,7 @@ def is_number(value: Any) -> bool:
     return jnp.issubdtype(dtype, jnp.number) or jnp.issubdtype(dtype, jnp.bool_)
 
 
-def described(value: Any) -> str:
+def describe(value: Any) -> str:
     """Describe a value in a message: a Python number as it is, an array by its shape."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return repr(value)

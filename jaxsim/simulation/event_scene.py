@@ -10,8 +10,8 @@ import numpy as np
 from jax import Array
 
 from jaxsim.collision.contacts import Contacts, find_contacts, take
-from jaxsim.collision.nearest import Chosen, nearest, solved_for
-from jaxsim.collision.seams import seamless
+from jaxsim.collision.nearest import Chosen, contact_count, nearest
+from jaxsim.collision.seams import correct_seams
 from jaxsim.collision.slots import contact_slots
 from jaxsim.constraints.acceleration import (
     Rows,
@@ -19,7 +19,7 @@ from jaxsim.constraints.acceleration import (
     joint_rows,
     point_rows,
     row_jacobian,
-    stacked,
+    stack_rows,
 )
 from jaxsim.constraints.rows import (
     contact_frame,
@@ -37,7 +37,7 @@ from jaxsim.math.safe import safe_norm, safe_normalize
 from jaxsim.model.model import Model
 from jaxsim.model.state import State
 from jaxsim.model.topology import Topology
-from jaxsim.simulation.prescribed import closed_grips, prescribed
+from jaxsim.simulation.prescribed import closed_grips, prescribed_motion
 from jaxsim.simulation.records import Control
 from jaxsim.solvers.lcp import Bounds, bilateral, together, unilateral, with_friction
 
@@ -62,7 +62,7 @@ class EventScene:
     @classmethod
     def of(cls, model: Model, state: State, config: "EventDriven") -> "EventScene":
         kin = forward_kinematics(model, state.q, state.qd)
-        contacts = seamless(model, kin, find_contacts(model, kin))
+        contacts = correct_seams(model, kin, find_contacts(model, kin))
         slots = contact_slots(model.topology)
         slip = jnp.zeros_like(contacts.point)
         for link, sign in ((slots.link_a, 1.0), (slots.link_b, -1.0)):
@@ -77,7 +77,7 @@ class EventScene:
         tangent = jnp.where(speed > config.slip_speed, -safe_normalize(slides), kept)
         limit_J, _, gap = limit_rows(model, state.q, state.qd, 0.0, 1.0)
         chosen = None
-        count = solved_for(slots.count, config.contacts)
+        count = contact_count(slots.count, config.contacts)
         if count < slots.count:
             chosen = nearest(contacts.gap, count, config.touch_distance)
         driven = np.isin(np.arange(model.topology.nv), model.topology.driven_dofs)
@@ -133,7 +133,7 @@ class EventScene:
         given = joint_rows(model, dofs, jnp.zeros(len(dofs)))
         shape = (top.n_grips, len(grip_axes(top, zeros.dtype)))
         grips = grip_rows(model, self.kin, closed_grips(model, state, control), jnp.zeros(shape))
-        return stacked(touch, limits, given, grips)
+        return stack_rows(touch, limits, given, grips)
 
     def _bounds(self, model: Model, rows: Rows) -> Bounds:
         contacts, _ = self._selected()
@@ -171,7 +171,7 @@ class EventScene:
         gap_drift = gap_drift if self.chosen is None else self.chosen.gather(gap_drift)
         k = _rows_per_contact(model.topology)
         drift = rows.drift.at[: k * len(gap_drift) : k].set(gap_drift)
-        motion = prescribed(model, state, control, h, config.recovery_time)
+        motion = prescribed_motion(model, state, control, h, config.recovery_time)
         dofs = np.array(_given_dofs(model, control), int)
         velocity = speed[:0] if motion is None else motion[1][dofs]
         closed = closed_grips(model, state, control)
@@ -195,7 +195,7 @@ class EventScene:
         def gap(t):
             q = integrate(model, state.q, state.qd, t)
             kin = forward_kinematics(model, q, state.qd)
-            return seamless(model, kin, find_contacts(model, kin)).gap
+            return correct_seams(model, kin, find_contacts(model, kin)).gap
 
         def rate(t):
             return jax.jvp(gap, (t,), (jnp.ones_like(t),))[1]

@@ -57,7 +57,7 @@ class Failure(NamedTuple):
         return f"member {self.member}, from {self.time:.4g} s on: {self.status.message}"
 
 
-def healthy(state: State) -> Health:
+def initial_health(state: State) -> Health:
     """Initial ``Health`` of a rollout, before the first step."""
     zero = jnp.zeros((), state.q.dtype)
     return Health(
@@ -65,7 +65,7 @@ def healthy(state: State) -> Health:
     )
 
 
-def watched(health: Health, model: Model, state: State, obs, after: State, info) -> Health:
+def update_health(health: Health, model: Model, state: State, obs, after: State, info) -> Health:
     """Check the step from ``state`` to ``after`` for divergence, and update the health.
 
     obs, info: observation and info of the step. No gradient passes.

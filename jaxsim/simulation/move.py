@@ -48,7 +48,7 @@ def momentum_change(
     return share(excess, jnp.sum(full * there), curve) * full
 
 
-def whipped(top: Topology, turn: Array) -> Array:
+def whip_weight(top: Topology, turn: Array) -> Array:
     """() weight from 0 to 1 of a step that whips a joint round; turn (nv,) in the step [rad]."""
     joint = top.dof_joint
     kinds = [top.joint_kinds[j] for j in joint]

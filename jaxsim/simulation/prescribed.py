@@ -29,7 +29,7 @@ def drive_velocity(
     return (ahead - now) / dt + astray / recovery_time
 
 
-def prescribed(
+def prescribed_motion(
     model: Model, state: State, control: Control, dt: Array | float, recovery_time: Array | float
 ) -> tuple[Array | np.ndarray, Array] | None:
     """DOFs with prescribed motion, (nv,) bool, and their velocities (nv,) after ``dt`` [s]."""

@@ -21,10 +21,10 @@ from jaxsim.math.varying import alike
 from jaxsim.model import Model, State
 from jaxsim.programs import run_compiled
 from jaxsim.simulation import checks
-from jaxsim.simulation.health import Health, healthy
+from jaxsim.simulation.health import Health, initial_health
 from jaxsim.simulation.measures import Measure, Sample
 from jaxsim.simulation.pushes import Pushes
-from jaxsim.simulation.rollout_checks import check_folding, check_record, folded_in, updated
+from jaxsim.simulation.rollout_checks import check_folding, check_record, check_update, fold_measure
 from jaxsim.simulation.scheme import Scheme
 
 # Largest residual for which the implicit derivative holds, see docs/explanation/gradients.md [m/s].
@@ -91,7 +91,7 @@ def rollout(
         result = fuse_one(lambda arrays: simulate(*arrays))(arrays)
     else:
         result = run_compiled(simulate, arrays)
-    if result.residual is not None and checks.known(result.residual):
+    if result.residual is not None and checks.has_values(result.residual):
         _warn_of_residual(result, SOLVED, stacklevel=3)
     return result
 
@@ -130,7 +130,7 @@ def _simulate(
 ) -> RolloutResult:
     """Run a rollout in plain JAX; arguments as of ``rollout``."""
     state, memory = begin(model, controller, config, state)
-    health = healthy(state) if health is None else health
+    health = initial_health(state) if health is None else health
     folded = {
         name: jax.tree.map(lambda x: jnp.asarray(x, _dtype(x, state)), measure.initial)
         for name, measure in measures.items()
@@ -141,7 +141,7 @@ def _simulate(
         after, sample = advance(model, controller, config, state, memory, pushes)
         memory, info = sample.memory, sample.info
         folded = {
-            name: folded_in(name, folded[name], measure.update(folded[name], sample))
+            name: fold_measure(name, folded[name], measure.update(folded[name], sample))
             for name, measure in measures.items()
         }
         if config.tells_residual:
@@ -201,7 +201,7 @@ def advance(
     an earlier step.
     """
     obs = config.observe(model, state)
-    memory, command = updated(memory, controller.update(memory, model, state, obs, config.dt))
+    memory, command = check_update(memory, controller.update(memory, model, state, obs, config.dt))
     after, info = config.step(model, state, obs, command, forces)
     return after, Sample(model, state, obs, memory, command, info, jnp.asarray(config.dt))
 

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxsim.simulation.checks import check_kind, described, is_number, whole_number
+from jaxsim.simulation.checks import check_kind, describe, is_number, whole_number
 
 
 def check_folding(
@@ -17,7 +17,7 @@ def check_folding(
     whole_number("steps", steps, 0)
     whole_number("record_every", record_every, 1)
     if record is not None and not callable(record):
-        raise TypeError(f"record is {described(record)}; expected a function of a Sample")
+        raise TypeError(f"record is {describe(record)}; expected a function of a Sample")
     if record is not None and steps % record_every:
         raise ValueError(f"record_every={record_every} does not divide steps={steps}")
     check_kind("measures", measures, Mapping, how=" from names to measures, as largest(...) is one")
@@ -26,20 +26,20 @@ def check_folding(
         for leaf in jax.tree.leaves(measure.initial):
             if not is_number(leaf):
                 raise TypeError(
-                    f"measures[{name!r}] begins with {described(leaf)}; expected numbers"
+                    f"measures[{name!r}] begins with {describe(leaf)}; expected numbers"
                 )
 
 
-def updated(memory: Any, returned: Any) -> tuple[Any, Any]:
+def check_update(memory: Any, returned: Any) -> tuple[Any, Any]:
     """Check the return value of ``controller.update`` against its memory, and return it."""
     if not (isinstance(returned, tuple) and len(returned) == 2):
-        raise TypeError(f"controller.update returned {described(returned)}; expected a tuple"
+        raise TypeError(f"controller.update returned {describe(returned)}; expected a tuple"
                         " (memory, command)")  # fmt: skip
     _check_same("controller.update: memory", memory, returned[0], "controller.init")
     return returned
 
 
-def folded_in(name: str, old: Any, new: Any) -> Any:
+def fold_measure(name: str, old: Any, new: Any) -> Any:
     """New value of a measure, in the precision of the old one. Raises if the kind differs."""
     what = f"measures[{name!r}]"
     if jax.tree.structure(old) != jax.tree.structure(new):
@@ -70,7 +70,7 @@ def check_record(record: Any) -> Any:
     for path, leaf in jax.tree_util.tree_flatten_with_path(record)[0]:
         if not is_number(leaf):
             raise TypeError(
-                f"record returned {described(leaf)} at {jax.tree_util.keystr(path) or 'its root'};"
+                f"record returned {describe(leaf)} at {jax.tree_util.keystr(path) or 'its root'};"
                 " expected arrays, alone or in tuples, dicts or registered dataclasses"
             )
     return record
@@ -86,7 +86,7 @@ def _check_same(what: str, old: Any, new: Any, source: str) -> None:
     for (path, x), y in pairs:
         at = what + jax.tree_util.keystr(path)
         if not is_number(x):
-            raise TypeError(f"{at} is {described(x)}; expected numbers")
+            raise TypeError(f"{at} is {describe(x)}; expected numbers")
         if np.shape(x) != np.shape(y):
             raise TypeError(f"{at} has shape {np.shape(x)}, and {source} gave {np.shape(y)}")
         found, begun = jnp.result_type(x), jnp.result_type(y)

@@ -16,7 +16,7 @@ from jax import Array, lax
 
 from jaxsim.collision.ahead import contacts_ahead
 from jaxsim.collision.contacts import Contacts, find_contacts, take
-from jaxsim.collision.nearest import Chosen, nearest, solved_for
+from jaxsim.collision.nearest import Chosen, contact_count, nearest
 from jaxsim.collision.slots import contact_slots
 from jaxsim.constraints.rows import (
     contact_frame,
@@ -46,11 +46,11 @@ from jaxsim.model.state import State
 from jaxsim.ranges import check_ranges
 from jaxsim.simulation import checks
 from jaxsim.simulation.external import link_wrenches, with_friction
-from jaxsim.simulation.health import Health, watched
+from jaxsim.simulation.health import Health, update_health
 from jaxsim.simulation.integrators import kinetic_by_work
 from jaxsim.simulation.measures import Measure, Sample, contact_measures
-from jaxsim.simulation.move import momentum_change, whipped
-from jaxsim.simulation.prescribed import FreeMotion, closed_grips, prescribed
+from jaxsim.simulation.move import momentum_change, whip_weight
+from jaxsim.simulation.prescribed import FreeMotion, closed_grips, prescribed_motion
 from jaxsim.simulation.pushes import Pushes, push_torque
 from jaxsim.simulation.records import Control, Observation, StepInfo
 from jaxsim.simulation.row_blocks import contact_rows, packs, row_groups, split_impulses
@@ -84,7 +84,7 @@ class ContactScheme:
 
     def watch(self, health: Health, model: Model, state: State, obs, after: State, info) -> Health:
         """Watch energy, speed and depth of a step: see ``simulation.health``."""
-        return watched(health, model, state, obs, after, info)
+        return update_health(health, model, state, obs, after, info)
 
     def measures(self, model: Model) -> dict[str, Measure]:
         """Measures of depth, residual, dropped contacts, broken grips: see ``contact_measures``."""
@@ -254,7 +254,9 @@ def step(
         if pushes is not None or control.external is not None:
             force = force + pushed
         free = FreeMotion(M, rows, target, dt * force)
-        motion = prescribed(model, state, control, dt, jnp.maximum(config.stabilization_time, dt))
+        motion = prescribed_motion(
+            model, state, control, dt, jnp.maximum(config.stabilization_time, dt)
+        )
         rest = free if motion is None else free.without(*motion, state.qd)
         free_of = jnp.ones_like(force) if motion is None else jnp.where(motion[0], 0.0, 1.0)
         acting = packs(layout, chosen)
@@ -319,7 +321,7 @@ def step(
 
                 return unless_idle(excess > 0, braked)
 
-            whip = whipped(top, dt * solved)
+            whip = whip_weight(top, dt * solved)
             qd = solved + whip * unless_idle(whip > 0, limited)
             after = with_velocity(top, after, qd)
             y = lower_product(top, L, qd)
@@ -470,7 +472,7 @@ def choose(
 ) -> Chosen | None:
     """Choose the contacts that a step solves for; None for all."""
     slots = contact_slots(model.topology)
-    count = solved_for(slots.count, config.contacts)
+    count = contact_count(slots.count, config.contacts)
     if count == slots.count:
         return None
     approach = jnp.zeros_like(contacts.gap)

@@ -12,7 +12,7 @@ from jaxsim.model.errors import ModelError
 from jaxsim.model.model import Model
 from jaxsim.model.state import State
 from jaxsim.model.topology import Topology
-from jaxsim.simulation.checks import check_array, described
+from jaxsim.simulation.checks import check_array, describe
 
 
 @jax.tree_util.register_dataclass
@@ -44,7 +44,7 @@ def check_warm_start(model: Model, state: State) -> None:
     """Raise ModelError unless the state has the impulses of this model's rows."""
     if not isinstance(state.solver, WarmStart):
         raise ModelError(
-            f"state.solver is {described(state.solver)}; begin with config.init(model, state),"
+            f"state.solver is {describe(state.solver)}; begin with config.init(model, state),"
             " which makes what a step starts from, and go on with the state that step returns"
         )
     shape = (row_layout(model.topology).n_rows,)

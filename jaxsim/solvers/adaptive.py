@@ -62,8 +62,8 @@ def solve(
     """
     if most <= sweeps:
         return pgs.solve(groups, y, sweeps)
-    scales, unit, coupling, y = pgs.prepared(groups, y)
-    y, begin = pgs.swept(unit, coupling, y, _plain(sweeps))
+    scales, unit, coupling, y = pgs.scale_problem(groups, y)
+    y, begin = pgs.run_sweeps(unit, coupling, y, _plain(sweeps))
     limit = jnp.asarray(tolerance, y.dtype)
     y, impulses = _iterated(sweeps, most, unit, coupling, scales, y, begin, limit)
     solved = tuple(

@@ -25,11 +25,11 @@ from jaxsim.solvers.qp_system import (
     RIDGE,
     Reduced,
     Scaled,
-    achieved,
+    apply_tasks,
+    apply_tasks_transposed,
     both_sides,
     factor,
     inequalities,
-    pulled,
     solve_factored,
 )
 
@@ -64,12 +64,12 @@ class Point:
     w: Array | None = None  # (mj,) of joint equations
 
 
-def reached(problem: Scaled, x: Array) -> Array:
+def apply_constraints(problem: Scaled, x: Array) -> Array:
     """(c,) C x, the left sides of all inequalities at x (n,)."""
     return inequalities(problem, x, matmul(problem.G, x))
 
 
-def pulled_back(problem: Scaled, z: Array) -> Array:
+def apply_constraints_transposed(problem: Scaled, z: Array) -> Array:
     """(n,) C^T z, the gradient of multipliers z (c,) of the inequalities."""
     of_x, of_rows = both_sides(problem, z, jnp.subtract)
     return jnp.pad(of_x, (problem.free, 0)) + matmul(of_rows, problem.G)
@@ -77,7 +77,7 @@ def pulled_back(problem: Scaled, z: Array) -> Array:
 
 def gradient(problem: Scaled, x: Array) -> Array:
     """Gradient (n,) of the objective at x (n,), from the rows: H has lost half of the digits."""
-    return pulled(problem, achieved(problem, x) - problem.r)
+    return apply_tasks_transposed(problem, apply_tasks(problem, x) - problem.r)
 
 
 @jax.tree_util.register_dataclass
@@ -101,7 +101,7 @@ def residual(problem: Scaled, p: Point, slope: Array) -> Residual:
     """
     fixed, eps = problem.fixed, float(jnp.finfo(p.x.dtype).eps)
     joint, missing = problem.joint, None
-    pull = matmul(p.y, problem.A) + pulled_back(problem, p.z)
+    pull = matmul(p.y, problem.A) + apply_constraints_transposed(problem, p.z)
     if joint is not None:
         pull = pull + matmul(p.w, joint.C)
         missing = joint.c - joint.total(matmul(joint.C, p.x))
@@ -114,7 +114,7 @@ def residual(problem: Scaled, p: Point, slope: Array) -> Residual:
     return Residual(
         slope - pull,
         problem.b - matmul(problem.A, p.x),
-        jnp.where(problem.real, reached(problem, p.x) - problem.d - p.s, 0.0),
+        jnp.where(problem.real, apply_constraints(problem, p.x) - problem.d - p.s, 0.0),
         missing,
         reach > (against + eps * size) / eps**0.45,
     )

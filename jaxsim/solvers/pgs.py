@@ -61,8 +61,8 @@ def solve(
     in both modes (fixed trip counts); the gradient is that of the iteration, not of the exact
     solution (for which see ``implicit.solve``).
     """
-    scales, unit, coupling, y = prepared(groups, y)
-    y, impulses = swept(unit, coupling, y, sweeps)
+    scales, unit, coupling, y = scale_problem(groups, y)
+    y, impulses = run_sweeps(unit, coupling, y, sweeps)
     solved = tuple(
         dataclasses.replace(group, impulse=safe_divide(impulse, scale))
         for group, impulse, scale in zip(groups, impulses, scales, strict=True)
@@ -88,7 +88,7 @@ def useful_start(groups: tuple[RowGroup, ...], y: Array) -> tuple[RowGroup, ...]
     return tuple(dataclasses.replace(f, impulse=share * f.impulse) for f in groups)
 
 
-def prepared(groups: tuple[RowGroup, ...], y: Array):
+def scale_problem(groups: tuple[RowGroup, ...], y: Array):
     """Scale a problem for its sweeps.
 
     Returns the lengths of the groups' rows, the groups with rows of length 1, their ``delassus``,
@@ -136,7 +136,7 @@ def sweep(unit: tuple[RowGroup, ...], coupling: tuple[Array, ...], cone: Cone, y
     return y, tuple(impulse for (impulse,) in numbers)
 
 
-def swept(unit: tuple[RowGroup, ...], coupling: tuple[Array, ...], y: Array, count: int):
+def run_sweeps(unit: tuple[RowGroup, ...], coupling: tuple[Array, ...], y: Array, count: int):
     """Do ``count`` sweeps of unit rows from their own impulses, whose velocity is y (nv,)."""
     start = alike((y, tuple(group.impulse for group in unit)), unit)
     once = partial(sweep, unit, coupling, CONE)

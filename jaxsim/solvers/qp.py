@@ -19,8 +19,8 @@ from jaxsim.math.safe import safe_norm, safe_sqrt
 from jaxsim.solvers import interior_point as ip
 from jaxsim.solvers.joint import Joint, every, most
 from jaxsim.solvers.lcp import NOT_FINITE, SOLVED, UNFINISHED
-from jaxsim.solvers.qp_derivative import moved
-from jaxsim.solvers.qp_system import Scaled, both_sides, reduced
+from jaxsim.solvers.qp_derivative import solution_change
+from jaxsim.solvers.qp_system import Scaled, both_sides, eliminate_free
 from jaxsim.solvers.status import Status
 
 NOISE = 10.0  # a column of J below so many roundings of the largest one counts as zero
@@ -151,7 +151,7 @@ class _Run:
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _solution(run: _Run, problem: Problem, start: Start | None, smoothing: Array):
     """Solution x (n,), multipliers y (e,), z (c,), w (mj,), and the other ``Solution`` fields."""
-    q, scale = scaled(problem)
+    q, scale = scale_problem(problem)
     p, _, report = _iterated(run, q, scale, start)
     return *_unscaled(scale, p.x, p.y, p.z, p.w), report
 
@@ -164,12 +164,12 @@ def _unscaled(scale: ip.Scale, x: Array, y: Array, z: Array, w: Array | None):
 @_solution.defjvp
 def _solution_jvp(run: _Run, primals, tangents):
     problem, start, smoothing = primals
-    q, scale = scaled(problem)
+    q, scale = scale_problem(problem)
     p, system, report = _iterated(run, q, scale, start)
     moves = tangents[0].lower, tangents[0].upper
     at = jax.jvp(_nearest_to_0, (problem.lower, problem.upper), moves)[1]
     dot = replace(q, **_fields(tangents[0], scale), at=_of_all(q.free, at, 0.0) / scale.x)
-    dots = moved(q, system, p, dot, smoothing / (scale.size * scale.size))
+    dots = solution_change(q, system, p, dot, smoothing / (scale.size * scale.size))
     none = jax.tree.map(_no_tangent, report)
     out = _unscaled(scale, p.x, p.y, p.z, p.w)
     return (*out, report), (*_unscaled(scale, *dots), none)
@@ -182,7 +182,7 @@ def _no_tangent(x: Array):
 
 def _iterated(run: _Run, q: Scaled, scale: ip.Scale, start: Start | None):
     """Run the iterations: last point, reduced system, and the ``Solution`` fields after it."""
-    tolerance, system = jnp.asarray(run.tolerance, q.H.dtype), reduced(q)
+    tolerance, system = jnp.asarray(run.tolerance, q.H.dtype), eliminate_free(q)
     begun = _cold(q) if start is None else _warm(q, scale, start)
     end = ip.iterate(q, system, *begun, run.iterations, tolerance)
     p, off = end.point, end.off
@@ -192,7 +192,7 @@ def _iterated(run: _Run, q: Scaled, scale: ip.Scale, start: Start | None):
     status = jnp.where(jnp.isfinite(primal + dual + gap), status, NOT_FINITE).astype(jnp.int32)
 
     nb, f = q.bounded, q.free
-    low = jnp.where(q.real, ip.reached(q, p.x) - q.d, 0.0)
+    low = jnp.where(q.real, ip.apply_constraints(q, p.x) - q.d, 0.0)
     allowed = tolerance * ip.reach(q, p)
     low, missed = low < -allowed, jnp.abs(off.equation) > allowed
     size = jnp.maximum(ip.largest(p.y), ip.largest(p.z))  # of rows that contradict each other
@@ -208,7 +208,7 @@ def _iterated(run: _Run, q: Scaled, scale: ip.Scale, start: Start | None):
     return p, system, (status, primal, dual, gap, end.count, violated)
 
 
-def scaled(p: Problem) -> tuple[Scaled, ip.Scale]:
+def scale_problem(p: Problem) -> tuple[Scaled, ip.Scale]:
     """Scale columns of J to length 1, then rows of A and G, then the solution to size 1.
 
     A member with non-finite data is replaced by an all-zero problem. An unknown with a column of
@@ -342,7 +342,7 @@ def _warm(q: Scaled, scale: ip.Scale, start: Start) -> tuple[ip.Point, Array]:
     if q.joint is not None and scale.joint is not None:
         w = jnp.zeros_like(q.joint.c) if start.joint is None else start.joint / scale.joint
         w = jnp.where(finite, w, 0.0)
-    s = jnp.where(q.real, jnp.maximum(ip.reached(q, x) - q.d, 0.0), 0.0)
+    s = jnp.where(q.real, jnp.maximum(ip.apply_constraints(q, x) - q.d, 0.0), 0.0)
     p, slope = ip.Point(x, y, z, s, w), ip.gradient(q, x)
     with_them = ip.residual(q, p, slope).gradient
     left = (most(q.joint, ip.left_over(q, x, each)) for each in (with_them, slope))
@@ -355,7 +355,7 @@ def _warm(q: Scaled, scale: ip.Scale, start: Start) -> tuple[ip.Point, Array]:
 
 
 def _with_room(q: Scaled, p: ip.Point, least: Array | float) -> ip.Point:
-    s = jnp.maximum(ip.reached(q, p.x) - q.d, least)
+    s = jnp.maximum(ip.apply_constraints(q, p.x) - q.d, least)
     z = jnp.maximum(p.z, least * jnp.minimum(1.0, 1 / s))  # small for a bound that is far away
     return replace(p, z=jnp.where(q.real, z, 0.0), s=jnp.where(q.real, s, 1.0))
 

@@ -6,21 +6,21 @@ from jax import Array, lax
 
 from jaxsim.math.products import matmul
 from jaxsim.solvers.implicit import ROUNDS, proximal_weight, relaxed_positive
-from jaxsim.solvers.interior_point import Point, pulled_back, reached
+from jaxsim.solvers.interior_point import Point, apply_constraints, apply_constraints_transposed
 from jaxsim.solvers.qp_system import (
     RIDGE,
     Reduced,
     Scaled,
-    achieved,
+    apply_tasks,
+    apply_tasks_transposed,
     both_sides,
     factor,
     inequalities,
-    pulled,
     solve_factored,
 )
 
 
-def moved(
+def solution_change(
     q: Scaled, system: Reduced, p: Point, dot: Scaled, smoothing: Array
 ) -> tuple[Array, Array, Array, Array | None]:
     """Change of x, y, z and w by the change ``dot`` of the problem; smoothing () in scaled units.
@@ -34,8 +34,10 @@ def moved(
     ridge = RIDGE * float(jnp.finfo(p.x.dtype).eps)
     f = factor(q, system, D * answer, ridge, delta)
 
-    error = achieved(q, p.x) - q.r
-    g1 = -pulled(dot, error) - pulled(q, achieved(dot, p.x) - dot.r)
+    error = apply_tasks(q, p.x) - q.r
+    g1 = -apply_tasks_transposed(dot, error) - apply_tasks_transposed(
+        q, apply_tasks(dot, p.x) - dot.r
+    )
     g1 = g1 + matmul(p.y, dot.A) + matmul(both_sides(q, p.z, jnp.subtract)[1], dot.G)
     g2 = dot.b - matmul(dot.A, p.x)
     of_rows = inequalities(q, jnp.zeros_like(p.x), matmul(dot.G, p.x))
@@ -48,13 +50,13 @@ def moved(
     def again(change, _):
         """Step of iterative refinement; the regularised matrix is the preconditioner."""
         dx, dy, dz, dw = change
-        r1 = g1 - pulled(q, achieved(q, dx))
-        r1 = jnp.where(q.fixed, 0.0, r1 + matmul(dy, q.A) + pulled_back(q, dz))
+        r1 = g1 - apply_tasks_transposed(q, apply_tasks(q, dx))
+        r1 = jnp.where(q.fixed, 0.0, r1 + matmul(dy, q.A) + apply_constraints_transposed(q, dz))
         r2, r4 = g2 - matmul(q.A, dx), None
         if joint is not None and g4 is not None:
             r1 = jnp.where(q.fixed, 0.0, r1 + matmul(dw, joint.C))
             r4 = g4 - joint.total(matmul(joint.C, dx))
-        base = (D * (g3 - reached(q, dx)) - (1 - D) * dz) * answer
+        base = (D * (g3 - apply_constraints(q, dx)) - (1 - D) * dz) * answer
         more, dy_more, towards, dw_more = solve_factored(f, q, r1, base, r2, r4)
         dw = None if dw is None else dw + dw_more
         return (dx + more, dy + dy_more, dz + base - D * answer * towards, dw), None

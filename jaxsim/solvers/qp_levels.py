@@ -48,7 +48,7 @@ def _active_bounds(p: qp.Problem, s: qp.Solution, tolerance: float) -> tuple[Arr
     Multipliers of an unsolved problem show no active bound: of two bounds that contradict each
     other both push.
     """
-    scale = qp.scaled(p)[1]
+    scale = qp.scale_problem(p)[1]
     nb = p.lower.shape[0]
     f = s.x.shape[0] - nb
     x, of_x, of_bounds = s.x[f:], scale.x[f:], scale.inequality[:nb]

@@ -27,8 +27,8 @@ class Scaled:
 
     It has n unknowns, nb of them, the last ones, with bounds, e equations, k rows of G, kc of them,
     the last ones, with a ceiling, and c = 2 nb + k + kc inequalities. J alone is not scaled, so
-    that none of its many numbers is recomputed: ``achieved`` and ``pulled`` scale the factors and
-    the results of its products.
+    that none of its many numbers is recomputed: ``apply_tasks`` and its transpose scale the factors
+    and the results of its products.
     """
 
     J: Array  # (m, n)
@@ -78,12 +78,12 @@ def inequalities(problem: Scaled, x: Array, of_G: Array) -> Array:
     return jnp.concatenate([bounded, -bounded, of_G, -last])
 
 
-def achieved(problem: Scaled, x: Array) -> Array:
+def apply_tasks(problem: Scaled, x: Array) -> Array:
     """(m,) J x, of the scaled problem."""
     return jnp.where(problem.finite, matmul(problem.J, problem.columns * x), 0.0)
 
 
-def pulled(problem: Scaled, y: Array) -> Array:
+def apply_tasks_transposed(problem: Scaled, y: Array) -> Array:
     """(n,) J^T y, of the scaled problem."""
     return jnp.where(problem.finite, problem.columns * matmul(y, problem.J), 0.0)
 
@@ -126,7 +126,7 @@ class JointFactor:
     lower: Array  # (mj, mj) lower factor of the sum of all problems' Schur complements
 
 
-def reduced(problem: Scaled) -> Reduced:
+def eliminate_free(problem: Scaled) -> Reduced:
     """Eliminate the free unknowns, with the least regularisation for which their factor exists."""
     f = problem.free
     joint = [] if problem.joint is None else [problem.joint.C]

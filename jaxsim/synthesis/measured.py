@@ -11,10 +11,10 @@ from jaxsim.synthesis.config import SynthesisConfig
 from jaxsim.synthesis.configuration import Configuration
 from jaxsim.synthesis.contact_forces import ContactModes
 from jaxsim.synthesis.holds import Held
-from jaxsim.synthesis.problem import actuated
+from jaxsim.synthesis.problem import motor_mask
 
 
-def needed(
+def needed_torque(
     conf: Configuration, v: Array, force: Array, outside: Array, config: SynthesisConfig
 ) -> tuple[Array, Array]:
     """Joint torques (nv,) that a step needs, by RNEA, and () the largest force missing at the root.
@@ -26,7 +26,7 @@ def needed(
         kin = forward_kinematics(model, conf.q, (conf.v + v) / 2)
     given = inverse_dynamics(model, kin, (v - conf.v) / config.dt) - outside
     given = given - jnp.einsum("eid,ei->d", conf.jacobian, force)
-    muscles = actuated(model.topology)
+    muscles = motor_mask(model.topology)
     return jnp.where(muscles, given, 0.0), safe_max(jnp.abs(jnp.where(muscles, 0.0, given)))
 
 

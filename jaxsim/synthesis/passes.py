@@ -22,8 +22,8 @@ from jaxsim.synthesis.contact_forces import EDGES, ContactModes, contact_modes
 from jaxsim.synthesis.holds import Held
 from jaxsim.synthesis.problem import (
     Linearised,
-    actuated,
     equations_of_motion,
+    motor_mask,
     step_problem,
     with_contacts,
 )
@@ -219,7 +219,7 @@ def result_of(
     status = jnp.where(solved & lost, qp.UNFINISHED, solution.status)
     solution = replace(solution, status=status)
     torque, top = linear.torque(solution.x), conf.model.topology
-    limit = jnp.where(actuated(top) & config.torque_limits, conf.model.torque_limit, jnp.inf)
+    limit = jnp.where(motor_mask(top) & config.torque_limits, conf.model.torque_limit, jnp.inf)
     pulled = ends.pulled(v, torque, limit, config)
     pulled, leaving = pulled & ~lost, leaving & ~lost
     return Result(

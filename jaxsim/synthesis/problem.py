@@ -37,7 +37,7 @@ class Motion:
     force: Array  # (nv, ne EDGES + 3 nc) generalised force of each coefficient
 
 
-def actuated(top: Topology) -> np.ndarray:
+def motor_mask(top: Topology) -> np.ndarray:
     """(nv,) bool: dofs whose joint has a motor. The others obey L = 0."""
     return np.array([top.joint_actuated[j] for j in top.dof_joint], bool)
 
@@ -111,8 +111,8 @@ def step_problem(
     nv, ne, clasped = conf.v.shape[0], conf.effectors.count, linear.clasped
     nc = 0 if clasped is None else clasped.count
     more = ne * EDGES + 3 * nc  # unknowns besides the velocity
-    muscles = np.flatnonzero(actuated(top))
-    root = np.flatnonzero(~actuated(top))
+    muscles = np.flatnonzero(motor_mask(top))
+    root = np.flatnonzero(~motor_mask(top))
     L = jnp.concatenate([motion.inertia, -motion.force], axis=1)
 
     limit = conf.model.torque_limit

@@ -19,7 +19,7 @@ from jaxsim.dynamics.effectors import Effectors
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.model import Model, ModelError, State
 from jaxsim.model.part import Part, driven_part, main_part
-from jaxsim.simulation.checks import check_array, described, known
+from jaxsim.simulation.checks import check_array, describe, has_values
 from jaxsim.simulation.health import Health, finite_only
 from jaxsim.simulation.measures import Measure, Sample, count, largest
 from jaxsim.simulation.pushes import Pushes
@@ -79,7 +79,7 @@ class PerStepOptimisation(SynthesisConfig):
 
     def check(self, model: Model) -> None:
         """Raise SynthesisError for settings out of range, ModelError for those of another model."""
-        if known(self):
+        if has_values(self):
             check_settings(self)
         shape = (self.effectors.count, 3)
         check_array("config.effectors.point", self.effectors.point, shape, model.mass.dtype)
@@ -97,7 +97,7 @@ class PerStepOptimisation(SynthesisConfig):
                 f"a window of {self.window} steps takes surfaces at rest and no holds; choose"
                 " window = 1"
             )
-        if self.holds is not None and known(self.holds):
+        if self.holds is not None and has_values(self.holds):
             check_holds(model, self.effectors, self.holds)
 
     def init(self, model: Model, state: State) -> State:
@@ -158,7 +158,7 @@ class PerStepOptimisation(SynthesisConfig):
         """Run ``synthesize`` with these settings. Raises TypeError for a command without tasks."""
         if not callable(command):
             raise TypeError(
-                f"the command is {described(command)}; per-step optimisation takes tasks, a"
+                f"the command is {describe(command)}; per-step optimisation takes tasks, a"
                 " function of a conf and a velocity, as a controller by goals gives them"
             )
         part = main_part(model.topology)

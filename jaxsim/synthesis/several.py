@@ -23,7 +23,7 @@ from jaxsim.math.safe import safe_max, safe_norm
 from jaxsim.model import Model, ModelError, State
 from jaxsim.model.part import Part, character_parts
 from jaxsim.model.topology import INDEX
-from jaxsim.simulation.checks import described
+from jaxsim.simulation.checks import describe
 from jaxsim.simulation.measures import Measure, Sample, count, largest
 from jaxsim.simulation.pushes import Pushes
 from jaxsim.synthesis.clasps import AXIS, Clasps, ClaspsNow
@@ -41,7 +41,7 @@ def member(tree: Any, k: int) -> Any:
     return jax.tree.map(lambda x: x[k], tree)
 
 
-def stacked(trees: Sequence[Any]) -> Any:
+def stack_trees(trees: Sequence[Any]) -> Any:
     """Stack trees of the same structure along new leading axes."""
     return jax.tree.map(lambda *x: jnp.stack(x), *trees)
 
@@ -140,16 +140,16 @@ class SeveralCharacters(PerStepOptimisation):
         effectors = [points(body) for body in bodies]
         clasps = Clasps.of(effectors[0], names, hands, reach, strength) if hands else None
         fields = {f.name: getattr(settings, f.name) for f in dataclasses.fields(SynthesisConfig)}
-        unit = stacked([units(body) for body in bodies])
+        unit = stack_trees([units(body) for body in bodies])
         return cls(
-            **fields, effectors=stacked(effectors), unit=unit, clasps=clasps, names=tuple(names)
+            **fields, effectors=stack_trees(effectors), unit=unit, clasps=clasps, names=tuple(names)
         )
 
     def resized(self, model: Model, grow: Callable[[Model], Model]) -> "SeveralCharacters":
         """Scheme for the resized characters of ``grow(model)``, which may be traced."""
         bodies = _bodies(grow(model), len(self.names))
         points, unit = ([f(body) for body in bodies] for f in (effectors_of, units))
-        return replace(self, effectors=stacked(points), unit=stacked(unit))
+        return replace(self, effectors=stack_trees(points), unit=stack_trees(unit))
 
     def check(self, model: Model) -> None:
         """Check every character as ``PerStepOptimisation.check`` does."""
@@ -192,7 +192,7 @@ class SeveralCharacters(PerStepOptimisation):
         parts = self.characters(model)
         q = jnp.stack([state.q[part.q] for part in parts])
         qd = jnp.stack([state.qd[part.dofs] for part in parts])
-        return stacked([part.of(model) for part in parts]), q, qd
+        return stack_trees([part.of(model) for part in parts]), q, qd
 
     def observe(self, model: Model, state: State) -> SeveralObservation:
         """Observations for task-based controllers, of a state that ``init`` or a step returned."""
@@ -231,7 +231,7 @@ class SeveralCharacters(PerStepOptimisation):
         parts = self.characters(model)
         if not isinstance(command, tuple | list) or len(command) != len(parts):
             raise TypeError(
-                f"the command is {described(command)}; several characters take tasks of each of the"
+                f"the command is {describe(command)}; several characters take tasks of each of the"
                 f" {len(parts)}, as controllers by goals give them"
             )
         tasks = _same_rows(
@@ -243,7 +243,7 @@ class SeveralCharacters(PerStepOptimisation):
             after, info = synthesize(conf, own, lambda *_: tasks, unit, self, forces)
             return after.q, after.qd, after.solver, info
 
-        pushes = None if forces is None else stacked([_on_part(forces, part) for part in parts])
+        pushes = None if forces is None else stack_trees([_on_part(forces, part) for part in parts])
         q, qd, solver, info = jax.vmap(step_one, axis_name=AXIS)(
             obs.conf, state.solver, tasks, self.unit, pushes
         )
@@ -348,7 +348,7 @@ def _same_rows(tasks: Sequence[Tasks]) -> Tasks:
             rows["clasp"] = jnp.zeros_like(sizes[0])
         return replace(t, **rows)
 
-    return stacked([filled(t) for t in tasks])
+    return stack_trees([filled(t) for t in tasks])
 
 
 def _padded(rows: TaskRows, count: int) -> TaskRows:

@@ -30,12 +30,12 @@ from jaxsim.synthesis.config import SynthesisConfig, Units
 from jaxsim.synthesis.configuration import Configuration, configuration_at
 from jaxsim.synthesis.contact_forces import EDGES
 from jaxsim.synthesis.holds import Grips, HoldsNow
-from jaxsim.synthesis.measured import cone_excess, effort, grip_speed, needed
+from jaxsim.synthesis.measured import cone_excess, effort, grip_speed, needed_torque
 from jaxsim.synthesis.passes import Plan, Result, attempts, next_start, problem_now, run_passes
 from jaxsim.synthesis.problem import (
     Linearised,
-    actuated,
     equations_of_motion,
+    motor_mask,
 )
 from jaxsim.synthesis.stops import Blocked
 from jaxsim.synthesis.surroundings import Surroundings
@@ -147,7 +147,7 @@ def no_start(
     model: Model, effectors: Effectors, dtype, config: SynthesisConfig, clasps: int = 0
 ) -> qp.Start:
     """Solver start before the first step: zeros. clasps: number nc of hand holds."""
-    muscles = int(actuated(model.topology).sum())
+    muscles = int(motor_mask(model.topology).sum())
     nv, ne = model.topology.nv, effectors.count
     x = jnp.zeros(nv + EDGES * ne + 3 * clasps, dtype)
     limits = jnp.zeros(muscles if config.torque_limits else 0, dtype)
@@ -198,7 +198,7 @@ def _synthesize(conf, state, tasks, unit, config, pushes) -> tuple[State, Synthe
     )
     result = replace(result, v=v, force=force, clasp_force=clasp_force)
     touch = result.touch
-    torque, root_residual = needed(conf, v, force, outside + touch.pull(clasp_force), config)
+    torque, root_residual = needed_torque(conf, v, force, outside + touch.pull(clasp_force), config)
     stop = touch.stops.reaction(v, torque, config)
     torque = torque - stop
     info = SynthesisInfo(

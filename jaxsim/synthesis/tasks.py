@@ -64,7 +64,7 @@ def _times(scale, J):
     return jnp.asarray(scale)[..., None] * J
 
 
-def stacked(*parts: TaskRows) -> TaskRows:
+def stack_rows(*parts: TaskRows) -> TaskRows:
     """Concatenate task rows."""
     return jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
 

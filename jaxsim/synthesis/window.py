@@ -29,7 +29,7 @@ from jaxsim.solvers.riccati import Chain, Rows
 from jaxsim.synthesis.configuration import Configuration
 from jaxsim.synthesis.contact_forces import EDGES
 from jaxsim.synthesis.passes import Attempt, Plan, problem_now, result_of
-from jaxsim.synthesis.problem import Linearised, actuated, equations_of_motion
+from jaxsim.synthesis.problem import Linearised, equations_of_motion, motor_mask
 from jaxsim.synthesis.stops import Blocked, stops, with_stops
 from jaxsim.synthesis.tasks import TaskRows, Tasks
 
@@ -161,7 +161,7 @@ def _frame(conf, q, v, x, begins, blocked, elapsed, goals, ahead, unit, config) 
     and (nv,) bool of the stops that pushed before it; goals: root of the goals' weight.
     """
     model, nv = conf.model, conf.v.shape[0]
-    muscles = np.flatnonzero(actuated(model.topology))
+    muscles = np.flatnonzero(motor_mask(model.topology))
     nj, (first, bears) = len(muscles), begins
     scale = jnp.concatenate(
         [jnp.full(nv, unit.angle), jnp.full(nv, unit.rate), jnp.full(nj, unit.torque)]

@@ -25,7 +25,7 @@ from jaxsim.io.motion import Shape
 from jaxsim.math.rotation import matrix_to_quat
 from jaxsim.model import Model, State
 from jaxsim.simulation.checks import check_controller
-from jaxsim.simulation.health import Failure, Health, failures, healthy
+from jaxsim.simulation.health import Failure, Health, failures, initial_health
 from jaxsim.simulation.measures import Measure, Sample, largest, share, total
 from jaxsim.simulation.rollout import rollout
 from jaxsim.solvers.status import Status
@@ -220,7 +220,7 @@ def first_progress(begun: tuple[State, Any], measures: Mapping[str, Measure]) ->
         return jnp.asarray(array, state.q.dtype if floats else array.dtype)
 
     initial = {name: jax.tree.map(typed, m.initial) for name, m in measures.items()}
-    return Progress(state, memory, jnp.zeros((), jnp.int32), initial, healthy(state))
+    return Progress(state, memory, jnp.zeros((), jnp.int32), initial, initial_health(state))
 
 
 @dataclass

@@ -11,7 +11,7 @@ from jaxsim.io.toml_table import Table
 from jaxsim.model import Model, State
 from jaxsim.simulation.pushes import Pushes
 from jaxsim.simulation.scheme import Scheme
-from jaxsim.tree_paths import leaves_by_path, read, written
+from jaxsim.tree_paths import leaves_by_path, read, write
 from optimize.scenarios.sizes import all_ones, changed, grown
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Scenario:
         Raises KeyError for what is neither, IndexError for an element out of range, ValueError for
         a value of another shape.
         """
-        return self.with_tree(written(self.tree, self.path(name), value))
+        return self.with_tree(write(self.tree, self.path(name), value))
 
     def with_tree(self, tree: Mapping[str, Any]) -> Self:
         """A copy with other parts. Raises ValueError for sizes out of their range, ModelError for a

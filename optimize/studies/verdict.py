@@ -21,7 +21,7 @@ from jaxsim.model import State
 from jaxsim.simulation.events import EventDriven
 from jaxsim.simulation.rollout import advance, begin
 from jaxsim.simulation.step import TimeStepping
-from jaxsim.tree_paths import read, written
+from jaxsim.tree_paths import read, write
 from optimize.problems.starts import ANGLE, RATE, drawn_values, spread_text, start_states
 from optimize.running.batch import batched
 from optimize.scenarios.find import scenario
@@ -194,8 +194,8 @@ def _program(made: Scenario, asked: VerdictOptions, backend: str) -> Callable[[f
 
     def own(friction: Array, shared) -> Scenario:
         dt, _, controller = shared
-        tree = written({**made.tree, "controller": controller}, "model.friction", friction)
-        return made.with_tree(written(tree, "scheme.dt", dt))
+        tree = write({**made.tree, "controller": controller}, "model.friction", friction)
+        return made.with_tree(write(tree, "scheme.dt", dt))
 
     def first(member, shared):
         start, friction = member

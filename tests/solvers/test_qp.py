@@ -381,7 +381,7 @@ def test_a_row_of_small_terms_is_not_met_because_x_is_large():
         qp.Problem(*tasks, row, missed, none, jnp.zeros(0), *bounds),
         qp.Problem(*tasks, none, jnp.zeros(0), row, missed, *bounds),
     ):
-        q, _ = qp.scaled(p)
+        q, _ = qp.scale_problem(p)
         point = ip.Point(jnp.array([1.0, 1e-6]), 0 * q.b, 0 * q.d, 0 * q.d)
         primal, dual, gap = ip.measures(q, point, ip.residual(q, point, ip.gradient(q, point.x)))
         assert primal > 100 * qp.default_tolerance(jnp.float32)

@@ -199,12 +199,12 @@ def test_fused_is_xla(batch):
 def test_a_step_solves_its_system(batch, free):
     """With weights from 1e-6 to 1e6, against the whole matrix."""
     rng = np.random.default_rng(0)
-    q, _ = qp.scaled(without_bounds(one(batch), free))
+    q, _ = qp.scale_problem(without_bounds(one(batch), free))
     weight = np.where(q.real, 10 ** rng.uniform(-6, 6, q.d.shape), 0.0)
     g, base, e = (rng.normal(size=x.shape) for x in (q.at, q.d, q.b))
     g[np.asarray(q.fixed)], base[~np.asarray(q.real)] = 0, 0
     tiny = 1e-12
-    f = qp_system.factor(q, qp_system.reduced(q), jnp.asarray(weight), tiny, tiny)
+    f = qp_system.factor(q, qp_system.eliminate_free(q), jnp.asarray(weight), tiny, tiny)
     dx, dy, moved, _ = qp_system.solve_factored(f, q, g, base, e)
     eye = np.eye(N)[free:]
     C, inside = np.concatenate([eye, -eye, q.G, -q.G[-KC:]]), ~np.asarray(q.fixed)

@@ -17,9 +17,9 @@ from jaxsim.solvers.lcp import SOLVED
 from jaxsim.synthesis.config import SynthesisConfig, units
 from jaxsim.synthesis.configuration import configuration_at
 from jaxsim.synthesis.contact_forces import EDGES, contact_modes
-from jaxsim.synthesis.measured import cone_excess, needed
+from jaxsim.synthesis.measured import cone_excess, needed_torque
 from jaxsim.synthesis.passes import Plan
-from jaxsim.synthesis.problem import actuated
+from jaxsim.synthesis.problem import motor_mask
 from jaxsim.synthesis.scheme import PerStepOptimisation
 from jaxsim.synthesis.several import SeveralCharacters
 from jaxsim.synthesis.stops import Blocked
@@ -120,8 +120,8 @@ def frames_of(model, state, plan, config):
         modes = contact_modes(conf, touch, config.slip_speed, config.dt)
         basis = unit.force * modes.basis
         force = jnp.sum(x[nv:].reshape(-1, EDGES, 1) * basis, axis=1)
-        torque, root = needed(conf, x[:nv], force, jnp.zeros_like(v), config)
-        muscles = np.flatnonzero(actuated(model.topology))
+        torque, root = needed_torque(conf, x[:nv], force, jnp.zeros_like(v), config)
+        muscles = np.flatnonzero(motor_mask(model.topology))
         part = jnp.max(jnp.abs(torque[muscles]) / model.torque_limit[muscles])
         q = integrate(model, q, x[:nv], config.dt)
         return (q, x[:nv]), (root, cone_excess(modes, force), part, force.sum(0)[2])

@@ -10,7 +10,7 @@ from jaxsim.fused.lower import Lowering, Stack, Stored, rule
 from jaxsim.fused.program import Value
 from jaxsim.fused.rules.elementwise import apply
 from jaxsim.fused.rules.shapes import together
-from jaxsim.fused.versions import expanded, scan_parts
+from jaxsim.fused.versions import expand, scan_parts
 from jaxsim.fused.work import work
 
 UNROLL = 6000  # a scan with no more work than this, counted before folding, is unrolled,
@@ -39,7 +39,7 @@ def _custom_batching(lowering, eqn, *args):
 
 @rule("call_hi_primitive")
 def _high_level(lowering, eqn, *args):
-    return inline(lowering, expanded(eqn), args)
+    return inline(lowering, expand(eqn), args)
 
 
 def inline(lowering: Lowering, jaxpr, args):

@@ -98,19 +98,19 @@ class Matrix:
         def copy(down: tuple[int, int, int], along: tuple[int, int, int]):
             def row(i, _):
                 def column(j, _):
-                    of_tile = b.op("add", b.op("mul", i, known(b, pitch)), j)
-                    first = b.op("mul", of_tile, known(b, TILE))  # eight together: see packets
-                    number = b.op("add", b.op("mul", i, known(b, columns)), j)
+                    of_tile = b.op("add", b.op("mul", i, integer(b, pitch)), j)
+                    first = b.op("mul", of_tile, integer(b, TILE))  # eight together: see packets
+                    number = b.op("add", b.op("mul", i, integer(b, columns)), j)
                     for r, c in np.ndindex(TILE, TILE):
-                        at = b.op("add", first, known(b, start + r * pitch + c))
+                        at = b.op("add", first, integer(b, start + r * pitch + c))
                         inside = r < down[2] and c < along[2]
                         b.store(places[r, c], number, b.load(source, at) if inside else zero)
                     return []
 
-                loop(b, known(b, along[0]), known(b, along[1]), [], column)
+                loop(b, integer(b, along[0]), integer(b, along[1]), [], column)
                 return []
 
-            loop(b, known(b, down[0]), known(b, down[1]), [], row)
+            loop(b, integer(b, down[0]), integer(b, down[1]), [], row)
 
         for down, along in itertools.product(*map(parts, shape)):
             copy(down, along)
@@ -119,7 +119,7 @@ class Matrix:
     def tile(self, i: Value, j: Value) -> np.ndarray:
         """Load the tile in row i and column j, of the shape of ``places``."""
         b = self.builder
-        number = b.op("add", b.op("mul", i, known(b, self.columns)), j)
+        number = b.op("add", b.op("mul", i, integer(b, self.columns)), j)
         out = np.empty(self.places.shape, object)
         for at in np.ndindex(out.shape):
             out[at] = b.load(self.places[at], number)
@@ -131,14 +131,14 @@ def tiles_across(n: int) -> int:
     return -(-n // TILE)
 
 
-def known(b: Builder, k: int) -> Value:
+def integer(b: Builder, k: int) -> Value:
     """Make the value of a known int32."""
     return b.constant(np.int32(k))
 
 
-def following(b: Builder, k: Value) -> Value:
+def successor(b: Builder, k: Value) -> Value:
     """Make the value k + 1."""
-    return b.op("add", k, known(b, 1))
+    return b.op("add", k, integer(b, 1))
 
 
 def loop(b: Builder, first: Value, last: Value, carry: list[Value], body: Callable) -> list[Value]:
@@ -146,7 +146,7 @@ def loop(b: Builder, first: Value, last: Value, carry: list[Value], body: Callab
 
     def round_(_, values):
         out = body(values[1], values[2:])
-        k = following(b, values[1])
+        k = successor(b, values[1])
         return [b.op("lt", k, last), k, *out]
 
     begins = b.op("lt", first, last)

@@ -17,10 +17,10 @@ from jaxsim.fused.rules.tile_memory import (
     EntryFilter,
     Matrix,
     Tiles,
-    following,
-    known,
+    integer,
     loop,
     lower,
+    successor,
     tiles_across,
     whole,
 )
@@ -44,13 +44,13 @@ def cholesky(b: Builder, m: np.ndarray) -> np.ndarray:
             tiles.write(b.op("add", row_i, j), _divided(b, tile, diagonal, inverse))
             return [_next_row(b, row_i, i)]
 
-        loop(b, following(b, j), known(b, count), [_next_row(b, row_j, j)], row)
+        loop(b, successor(b, j), integer(b, count), [_next_row(b, row_j, j)], row)
         return [_next_row(b, row_j, j)]
 
-    loop(b, known(b, 0), known(b, count), [known(b, 0)], column)
+    loop(b, integer(b, 0), integer(b, count), [integer(b, 0)], column)
     out = np.full((count * TILE, count * TILE), b.constant(m[0, 0].dtype.type(0)), object)
     for i, j, number in _numbered(count):
-        tile = tiles.read(known(b, number), lower if i == j else whole)
+        tile = tiles.read(integer(b, number), lower if i == j else whole)
         for at in zip(*np.nonzero(tile)):
             out[TILE * i + at[0], TILE * j + at[1]] = tile[at]
     return out[: len(m), : len(m)]
@@ -110,12 +110,12 @@ def solve(b: Builder, m: np.ndarray, right: np.ndarray, transposed=False, unit=F
     padded = np.full((count * TILE, right.shape[1]), b.constant(dtype.type(0)), object)
     padded[:n] = right
     places = [Memory("local", dtype, count) for _ in range(TILE)]  # of one column
-    rows = [(places[k % TILE], known(b, k // TILE)) for k in range(len(padded))]
+    rows = [(places[k % TILE], integer(b, k // TILE)) for k in range(len(padded))]
     out = np.empty(right.shape, object)
     for column in range(right.shape[1]):
         for (place, at), value in zip(rows, padded[:, column]):
             b.store(place, at, value)
-        loop(b, known(b, 0), known(b, count), [], _substitute(tiles, places, transposed, unit))
+        loop(b, integer(b, 0), integer(b, count), [], _substitute(tiles, places, transposed, unit))
         out[:, column] = [b.read_now(place, at) for place, at in rows[:n]]
     return out
 
@@ -131,7 +131,7 @@ def _solve_together(tiles: Tiles, right: np.ndarray, count: int) -> np.ndarray:
     x = Tiles.of(b, rows * count, right[0, 0].dtype)
     cut = padded.reshape(rows, TILE, count, TILE)
     for number, (i, j) in enumerate(np.ndindex(rows, count)):
-        x.write(known(b, number), cut[i, :, j])
+        x.write(integer(b, number), cut[i, :, j])
 
     def column(j, values):
         (row_j,) = values
@@ -143,21 +143,21 @@ def _solve_together(tiles: Tiles, right: np.ndarray, count: int) -> np.ndarray:
             (row_i,) = values
             tile = _reduced(x, row_i, tiles, row_j, j, whole)
             x.write(b.op("add", row_i, j), _divided(b, tile, diagonal, inverse))
-            return [b.op("add", row_i, known(b, count))]
+            return [b.op("add", row_i, integer(b, count))]
 
-        loop(b, known(b, 0), known(b, rows), [known(b, 0)], row)
+        loop(b, integer(b, 0), integer(b, rows), [integer(b, 0)], row)
         return [_next_row(b, row_j, j)]
 
-    loop(b, known(b, 0), known(b, count), [known(b, 0)], column)
+    loop(b, integer(b, 0), integer(b, count), [integer(b, 0)], column)
     for number, (i, j) in enumerate(np.ndindex(rows, count)):
-        cut[i, :, j] = x.read(known(b, number))
+        cut[i, :, j] = x.read(integer(b, number))
     return padded[: len(right)].T
 
 
 def _substitute(tiles: Tiles, places: list[Memory], transposed: bool, unit: bool) -> Callable:
     """Body of the substitution loop, which solves for the next eight unknowns."""
     b, count = tiles.builder, places[0].size
-    last, order = known(b, count - 1), range(TILE)[:: -1 if transposed else 1]
+    last, order = integer(b, count - 1), range(TILE)[:: -1 if transposed else 1]
 
     def read(at: Value) -> list[Value]:
         return [b.read_now(place, at) for place in places]
@@ -171,7 +171,7 @@ def _substitute(tiles: Tiles, places: list[Memory], transposed: bool, unit: bool
             x = read(j)
             return [_minus(b, v, row, x) for v, row in zip(values, tile.T if transposed else tile)]
 
-        ends = (following(b, i), known(b, count)) if transposed else (known(b, 0), i)
+        ends = (successor(b, i), integer(b, count)) if transposed else (integer(b, 0), i)
         x = loop(b, *ends, read(i), minus)
         tile = tiles.read(b.op("add", row_i, i), lower)
         for done, r in enumerate(order):
@@ -210,18 +210,18 @@ def product_of(x: Matrix, y: Matrix) -> np.ndarray:
             def factors(k):
                 return x.tile(k, i).T, y.tile(k, j).T
 
-            for at, number in _sum_of_products(b, known(b, x.rows), factors, dtype):
+            for at, number in _sum_of_products(b, integer(b, x.rows), factors, dtype):
                 tile[at] = number
             tiles.write(values[0], tile)
-            return [following(b, values[0])]
+            return [successor(b, values[0])]
 
-        last = following(b, i) if same else known(b, y.columns)
-        return loop(b, known(b, 0), last, values, column)
+        last = successor(b, i) if same else integer(b, y.columns)
+        return loop(b, integer(b, 0), last, values, column)
 
-    loop(b, known(b, 0), known(b, x.columns), [known(b, 0)], row)
+    loop(b, integer(b, 0), integer(b, x.columns), [integer(b, 0)], row)
     out = np.empty((x.columns, TILE, y.columns, TILE), object)
     for number, (i, j) in enumerate(numbers):
-        out[i, :, j] = tiles.read(known(b, number))
+        out[i, :, j] = tiles.read(integer(b, number))
         if same:
             out[j, :, i] = out[i, :, j].T
     return out.reshape(x.columns * TILE, y.columns * TILE)
@@ -245,16 +245,16 @@ def times_of(matrix: Matrix, x: np.ndarray, transposed: bool) -> np.ndarray:
     def row(i, _):
         def plus(j, values):
             tile = matrix.tile(j, i).T if transposed else matrix.tile(i, j)
-            along = vector.tile(j, known(b, 0))[:, 0]
+            along = vector.tile(j, integer(b, 0))[:, 0]
             return [_plus(b, v, of_row, along) for v, of_row in zip(values, tile)]
 
-        found = loop(b, known(b, 0), known(b, columns), [zero] * TILE, plus)
+        found = loop(b, integer(b, 0), integer(b, columns), [zero] * TILE, plus)
         for place, value in zip(places, found):
             b.store(place, i, value)
         return []
 
-    loop(b, known(b, 0), known(b, rows), [], row)
-    out = [b.read_now(places[k % TILE], known(b, k // TILE)) for k in range(TILE * rows)]
+    loop(b, integer(b, 0), integer(b, rows), [], row)
+    out = [b.read_now(places[k % TILE], integer(b, k // TILE)) for k in range(TILE * rows)]
     return np.array(out, object)
 
 
@@ -268,7 +268,7 @@ def _sum_of_products(
     a round, would spend as long on moving its carries.
     """
     zero, at_once = b.constant(dtype.type(0)), AT_ONCE if several else 1
-    power = known(b, at_once.bit_length() - 1)
+    power = integer(b, at_once.bit_length() - 1)
     rounds = b.op("shift_right_logical", count, power)
     rest = b.op("shift_left", rounds, power)
     for above, before in np.ndindex(TILE // BLOCK, TILE // BLOCK):
@@ -284,23 +284,23 @@ def _sum_of_products(
         def round_(k, values, add_product=add_product):
             first = b.op("shift_left", k, power)
             for further in range(at_once):
-                values = add_product(b.op("add", first, known(b, further)), values)
+                values = add_product(b.op("add", first, integer(b, further)), values)
             return values
 
-        values = loop(b, known(b, 0), rounds, [zero] * len(block), round_)
+        values = loop(b, integer(b, 0), rounds, [zero] * len(block), round_)
         values = loop(b, rest, count, values, add_product)
         yield from zip(block, values)
 
 
 def _next_row(b: Builder, first: Value, i: Value) -> Value:
     """Number of the first tile in row i + 1 of a lower triangle, from that of row i."""
-    return b.op("add", first, following(b, i))
+    return b.op("add", first, successor(b, i))
 
 
 def _row(b: Builder, i: Value) -> Value:
     """Number of the first tile in row i of a lower triangle."""
-    twice = b.op("mul", i, following(b, i))
-    return b.op("shift_right_logical", twice, known(b, 1))
+    twice = b.op("mul", i, successor(b, i))
+    return b.op("shift_right_logical", twice, integer(b, 1))
 
 
 def _numbered(count: int):
@@ -319,7 +319,7 @@ def _lower_tiles(b: Builder, m: np.ndarray) -> Tiles:
         tile = padded[TILE * i : TILE * (i + 1), TILE * j : TILE * (j + 1)].copy()
         if i == j:
             tile[np.triu_indices(TILE, 1)] = None
-        tiles.write(known(b, number), tile)
+        tiles.write(integer(b, number), tile)
     return tiles
 
 
