@@ -21,7 +21,7 @@ from jaxsim.synthesis.config import SynthesisConfig, units
 from jaxsim.synthesis.configuration import Configuration, configuration_at
 from jaxsim.synthesis.contact_forces import EDGES, contact_modes
 from jaxsim.synthesis.measured import effort, needed_torque
-from jaxsim.synthesis.passes import Plan
+from jaxsim.synthesis.passes import HorizonPlan
 from jaxsim.synthesis.stops import Blocked
 from jaxsim.synthesis.synthesizer import begin, synthesize
 from jaxsim.synthesis.tasks import Tasks, position_rows, stack_rows
@@ -247,7 +247,7 @@ def film(scene: Scene, told: Told, path: Path) -> None:
     write_filmstrip(path, motion, frames=12)
 
 
-def planned(scene: Scene) -> Callable[[State, Plan, Array], tuple[Plan, Told]]:
+def planned(scene: Scene) -> Callable[[State, HorizonPlan, Array], tuple[HorizonPlan, Told]]:
     """One more QP of a jump's window from a state, about a plan: the plan after it, and what it
     comes to frame by frame."""
     wanted = wish(scene.model, scene.standing, com_weight=0.0, joint_weight=1.0, damping=0.05)
@@ -267,7 +267,7 @@ def planned(scene: Scene) -> Callable[[State, Plan, Array], tuple[Plan, Told]]:
         rows = plan.equality.shape[1]
         equality = jnp.pad(plan.equality, ((0, 0), (0, problem.b.shape[1] - rows)))
         s = stages.solve(problem, (plan.x, equality, plan.inequality), config.iterations)
-        after = Plan(s.u, s.equality[:, :rows], s.inequality)
+        after = HorizonPlan(s.u, s.equality[:, :rows], s.inequality)
         return after, followed(conf, after, s)
 
     def followed(conf, plan, s) -> Told:

@@ -35,7 +35,7 @@ METHODS = ("mass", "deltas", "abm")
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Rows:
+class AccelerationRows:
     """Rows of m scalar acceleration constraints."""
 
     link_force: Array  # (m, nl, 6) test forces on the links, about their trees' roots
@@ -44,12 +44,12 @@ class Rows:
     desired: Array  # (m,) desired acceleration, or of an impact the change of velocity
 
 
-def joint_rows(model: Model, dofs: Sequence[int], desired: Array) -> Rows:
+def joint_rows(model: Model, dofs: Sequence[int], desired: Array) -> AccelerationRows:
     """Rows of the accelerations of degrees of freedom (static indices); desired (m,)."""
     desired = jnp.asarray(desired, model.mass.dtype)
     torque = jnp.asarray(np.eye(model.topology.nv)[np.array(dofs, int)], desired.dtype)
     links = jnp.zeros((len(torque), model.topology.n_links, 6), desired.dtype)
-    return Rows(links, torque, jnp.zeros_like(desired), desired)
+    return AccelerationRows(links, torque, jnp.zeros_like(desired), desired)
 
 
 def point_rows(
@@ -60,7 +60,7 @@ def point_rows(
     directions: Array,
     desired: Array,
     others: Sequence[int] | Array | None = None,
-) -> Rows:
+) -> AccelerationRows:
     """Rows of the accelerations along directions (m, 3) of the links' points now at points (m, 3).
 
     links, others: indices (m,); with others (-1 is the world) the acceleration is relative to
@@ -82,10 +82,12 @@ def point_rows(
         turning = cross(kin.velocity[link, :3], point_velocity(kin, link, points))
         falling = bias[:, 3:] + cross(bias[:, :3], points - kin.reference[link]) + turning
         drift = drift + moves * jnp.sum(directions * falling, axis=-1)
-    return Rows(force, jnp.zeros((len(links), model.topology.nv), desired.dtype), drift, desired)
+    return AccelerationRows(
+        force, jnp.zeros((len(links), model.topology.nv), desired.dtype), drift, desired
+    )
 
 
-def grip_rows(model: Model, kin: Kinematics, closed: Array, desired: Array) -> Rows:
+def grip_rows(model: Model, kin: Kinematics, closed: Array, desired: Array) -> AccelerationRows:
     """Rows of the relative accelerations of the grips' two points; desired (ng, K) [m/s^2].
 
     closed (ng,) bool: the others become rows of zeros. K as in ``constraints.rows.grip_rows``.
@@ -109,12 +111,12 @@ def grip_rows(model: Model, kin: Kinematics, closed: Array, desired: Array) -> R
     return replace(apart, desired=jnp.where(closed[:, None], desired, 0.0).reshape(-1))
 
 
-def stack_rows(*parts: Rows) -> Rows:
+def stack_rows(*parts: AccelerationRows) -> AccelerationRows:
     """Concatenate rows."""
     return jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
 
 
-def row_jacobian(model: Model, kin: Kinematics, rows: Rows) -> Array:
+def row_jacobian(model: Model, kin: Kinematics, rows: AccelerationRows) -> Array:
     """Jacobian J (m, nv): generalised forces of the test forces."""
     on_freedoms = jax.vmap(partial(mask_product, model.topology.link_dofs.T))(rows.link_force)
     return rows.torque + jnp.sum(kin.axis[None] * on_freedoms, axis=-1)
@@ -123,7 +125,7 @@ def row_jacobian(model: Model, kin: Kinematics, rows: Rows) -> Array:
 def net_effects(
     model: Model,
     kin: Kinematics,
-    rows: Rows,
+    rows: AccelerationRows,
     method: str = "deltas",
     articulated: Articulated | None = None,
 ) -> Array:

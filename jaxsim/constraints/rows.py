@@ -25,7 +25,7 @@ ROUNDINGS = 16  # operations whose errors add up in an entry of a contact's Jaco
 
 
 @dataclass(frozen=True)
-class Layout:
+class RowLayout:
     """Static layout of a model's rows: their numbers, and their blocks."""
 
     contacts: int  # contact slots
@@ -61,11 +61,11 @@ class Layout:
         return self.contact_rows
 
 
-def row_layout(top: Topology, contacts: int | None = None) -> Layout:
+def row_layout(top: Topology, contacts: int | None = None) -> RowLayout:
     """Layout with blocks of one contact (by default of all slots), three joint limits, one grip."""
     contacts = contact_slots(top).count if contacts is None else contacts
     limits = len(top.limited_joints)
-    return Layout(
+    return RowLayout(
         contacts=contacts,
         contact_block=1,
         contact_rows=2 if top.planar else 3,

@@ -1,7 +1,7 @@
 """Construction of a program's values, as few as possible.
 
-``Builder.op`` folds constants, drops operations without effect and reuses equal values, all while
-the program is built, so that a product of matrices full of zeros never becomes large.
+``ProgramBuilder.op`` folds constants, drops operations without effect and reuses equal values, all
+while the program is built, so that a product of matrices full of zeros never becomes large.
 """
 
 from collections import Counter
@@ -11,18 +11,18 @@ import numpy as np
 
 from jaxsim.fused.constants import evaluate
 from jaxsim.fused.folds import FOLDS, THROUGH_TREES, leaves
-from jaxsim.fused.program import Block, Branch, Loop, Memory, Value, deepest
+from jaxsim.fused.program import Branch, KernelMemory, Loop, ProgramBlock, Value, deepest
 
 COMMUTATIVE = {"add", "mul", "max", "min", "and", "or", "xor", "eq", "ne"}
 BOOL = np.dtype(bool)
 COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge"}
 
 
-class Builder:
+class ProgramBuilder:
     """Builder of values in ``block``, or further out where that is possible."""
 
     def __init__(self):
-        self.root = Block()
+        self.root = ProgramBlock()
         self.block = self.root
         self.floor = self.root  # block of the innermost branch, whose values stay in it
         self.source = None  # the equation that is being lowered
@@ -63,7 +63,7 @@ class Builder:
             return self.op(op, args[1], args[0], dtype=dtype)
         return self._place(Value(op, args, dtype, self._home(args), None, self.source))
 
-    def _home(self, args) -> Block:
+    def _home(self, args) -> ProgramBlock:
         """Block of a value with these arguments: as far out as possible, but within its branch."""
         block = deepest(args)
         return block if block.depth >= self.floor.depth else self.floor
@@ -74,7 +74,7 @@ class Builder:
         return value
 
     @contextmanager
-    def within(self, block: Block):
+    def within(self, block: ProgramBlock):
         """Context in which values are made at the end of another block."""
         before = self.block, self.floor
         self.block = self.floor = block
@@ -85,12 +85,12 @@ class Builder:
 
     # --- memory
 
-    def outermost(self, memory: Memory) -> Block:
+    def outermost(self, memory: KernelMemory) -> ProgramBlock:
         """Outermost block in which a memory can be read; within a branch, that of the branch."""
         home = self.root if memory.home is None else memory.home
         return home if home.depth >= self.floor.depth else self.floor
 
-    def load(self, memory: Memory, index: Value) -> Value:
+    def load(self, memory: KernelMemory, index: Value) -> Value:
         """Make a load from memory that is not written any more."""
         key = ("load", id(memory), id(index))
         value = self._known.get(key)
@@ -105,17 +105,19 @@ class Builder:
             self._known[key] = value
         return value
 
-    def read_now(self, memory: Memory, index: Value) -> Value:
+    def read_now(self, memory: KernelMemory, index: Value) -> Value:
         """Make a load from local memory that is written repeatedly: read here, in this order."""
         load = Value("load", (index,), memory.dtype, self.block, memory, self.source)
         return self._place(load)
 
-    def store(self, memory: Memory, index: Value, number: Value, block: Block | None = None):
+    def store(
+        self, memory: KernelMemory, index: Value, number: Value, block: ProgramBlock | None = None
+    ):
         """Make a store to memory at the end of the current block (or of another one)."""
         block = self.block if block is None else block
         self._place(Value("store", (index, number), memory.dtype, block, memory, self.source))
 
-    def stored(self, values: list[Value]) -> Memory:
+    def stored(self, values: list[Value]) -> KernelMemory:
         """Make memory with these values: constant if they are, else local, written once."""
         key = ("stored", *map(id, values))
         memory = self._known.get(key)
@@ -123,9 +125,9 @@ class Builder:
             dtype = values[0].dtype
             if all(v.is_constant for v in values):
                 numbers = np.array([v.data for v in values], dtype)
-                memory = Memory("constant", dtype, len(values), values=numbers)
+                memory = KernelMemory("constant", dtype, len(values), values=numbers)
             else:
-                memory = Memory("local", dtype, len(values), self._home(values))
+                memory = KernelMemory("local", dtype, len(values), self._home(values))
                 for k, v in enumerate(values):
                     self.store(memory, self.constant(np.int32(k)), v, memory.home)
             self._known[key] = memory
@@ -148,7 +150,7 @@ class Builder:
         unchanging.discard(alive)
         outer = self.block
         while True:
-            inner = Block(outer)
+            inner = ProgramBlock(outer)
             loop = Loop(inner, length, None, list(inits), [], alive)
             if length is not None:
                 loop.counter = Value("param", (), np.dtype(np.int32), inner, (loop, -1))
@@ -180,7 +182,7 @@ class Builder:
         outer, floor = self.block, self.floor
         made = []
         for run in (yes, no):
-            self.block = self.floor = inner = Block(outer)
+            self.block = self.floor = inner = ProgramBlock(outer)
             try:
                 made.append((inner, run()))
             finally:

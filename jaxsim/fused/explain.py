@@ -11,7 +11,14 @@ import jax.numpy as jnp
 
 from jaxsim.fused.listing import listing
 from jaxsim.fused.lower import lower
-from jaxsim.fused.program import Block, Memory, Program, Value, inner_blocks, walk
+from jaxsim.fused.program import (
+    KernelMemory,
+    KernelProgram,
+    ProgramBlock,
+    Value,
+    inner_blocks,
+    walk,
+)
 from jaxsim.fused.source import function_of, place
 from jaxsim.fused.work import work
 
@@ -62,7 +69,7 @@ class Count:
 
 
 @dataclass(frozen=True)
-class Part:
+class BlockReport:
     """Figures of one block of the program."""
 
     kind: str  # "function", "loop", "while" or "branch" (one side of it)
@@ -87,10 +94,10 @@ class Explanation:
     before: int
     call: Count
     step: Count | None
-    main: Part | None
-    parts: tuple[Part, ...]
+    main: BlockReport | None
+    parts: tuple[BlockReport, ...]
     local_bytes: int  # of a lane
-    program: Program = field(repr=False)
+    program: KernelProgram = field(repr=False)
 
     @property
     def after(self) -> int:
@@ -98,7 +105,7 @@ class Explanation:
         return sum(n * (1 + (op in JOINED)) for op, n in self.call.operations.items())
 
     @property
-    def loops(self) -> tuple[Part, ...]:
+    def loops(self) -> tuple[BlockReport, ...]:
         """Parts that are bodies of loops."""
         return tuple(p for p in self.parts if p.kind in ("loop", "while"))
 
@@ -149,16 +156,16 @@ def explain(fn, *args) -> Explanation:
     )
 
 
-def most_alive(program: Program) -> int:
+def most_alive(program: KernelProgram) -> int:
     """Largest number of values that a program has alive at once."""
     return max(part.live for part in _ends_and_parts(program)[1].values())
 
 
-def _ends_and_parts(program: Program) -> tuple[list[Value], dict[Block, Part]]:
+def _ends_and_parts(program: KernelProgram) -> tuple[list[Value], dict[ProgramBlock, BlockReport]]:
     """Values that a program returns, and the part of each block."""
-    arrays = [out for out in program.outputs if not isinstance(out, Memory)]
+    arrays = [out for out in program.outputs if not isinstance(out, KernelMemory)]
     ends = [value for array in arrays for value in array.flat]
-    return ends, _parts(_Frame("function", program.block, ends=ends), 0, "the function")
+    return ends, _parts(_BlockFrame("function", program.block, ends=ends), 0, "the function")
 
 
 def _spec(x) -> jax.ShapeDtypeStruct:
@@ -193,11 +200,11 @@ def _inside(eqn) -> list:
     return [(params["length"] if name == "scan" else 1, inner) for inner in found]
 
 
-def _count(block: Block, returned=()) -> Count:
+def _count(block: ProgramBlock, returned=()) -> Count:
     """Count the operations and memory traffic of a block, and of the returned values' stores."""
     operations, functions, costs, read, written = (Counter() for _ in range(5))
 
-    def run(block: Block, times: int):
+    def run(block: ProgramBlock, times: int):
         for value in block.ops:
             for inner in inner_blocks(value):
                 rounds = value.data.length or 1 if value.op == "loop" else 1
@@ -232,30 +239,30 @@ def _sorted(counter: Counter) -> dict:
 # --- blocks and what is alive in them
 
 
-class _Frame(NamedTuple):
+class _BlockFrame(NamedTuple):
     """Block with the values that enter and leave it."""
 
     kind: str
-    block: Block
+    block: ProgramBlock
     begin: Sequence[Value] = ()  # known before the first operation
     ends: Sequence[Value] = ()  # used after the last one
     rounds: int | None = 1
     carries: int = 0
 
 
-def _frames(value: Value) -> list[_Frame]:
+def _frames(value: Value) -> list[_BlockFrame]:
     """Frames of the blocks of a loop or branch; none for other values."""
     of = value.data
     if value.op == "branch":
-        return [_Frame("branch", b, ends=outs) for b, outs in zip(of.blocks, of.outs)]
+        return [_BlockFrame("branch", b, ends=outs) for b, outs in zip(of.blocks, of.outs)]
     if value.op != "loop":
         return []
     counter, kind = ([], "while") if of.counter is None else ([of.counter], "loop")
     begin, ends = [*counter, *of.params], [*counter, *of.outs]
-    return [_Frame(kind, of.body, begin, ends, of.length, len(of.inits))]
+    return [_BlockFrame(kind, of.body, begin, ends, of.length, len(of.inits))]
 
 
-def _parts(frame: _Frame, around: int, place: str) -> dict[Block, Part]:
+def _parts(frame: _BlockFrame, around: int, place: str) -> dict[ProgramBlock, BlockReport]:
     """Parts of a block and of all blocks within it.
 
     around: number of values from outside that are alive throughout, because they are used in it or
@@ -274,7 +281,7 @@ def _parts(frame: _Frame, around: int, place: str) -> dict[Block, Part]:
         ending.setdefault(k, []).append(v)
     alive = {id(v) for v in frame.begin if id(v) in last}
     most, operations = len(alive), 0
-    within: dict[Block, Part] = {}
+    within: dict[ProgramBlock, BlockReport] = {}
     for k, value in enumerate(block.ops):
         operations += _is_operation(value)
         for inner in _frames(value):
@@ -287,7 +294,7 @@ def _parts(frame: _Frame, around: int, place: str) -> dict[Block, Part]:
         alive.difference_update(ending.get(k, ()))
         alive.update(id(v) for v in made if id(v) in last)
         most = max(most, len(alive))
-    part = Part(
+    part = BlockReport(
         kind=frame.kind,
         depth=block.depth,
         rounds=frame.rounds,
@@ -299,7 +306,7 @@ def _parts(frame: _Frame, around: int, place: str) -> dict[Block, Part]:
     return {block: part, **within}
 
 
-def _used_in(frame: _Frame) -> list[Value]:
+def _used_in(frame: _BlockFrame) -> list[Value]:
     """Values that a block, the blocks within it, and its ends use."""
     used = list(frame.ends)
     for value in walk(frame.block):
@@ -308,7 +315,7 @@ def _used_in(frame: _Frame) -> list[Value]:
     return used
 
 
-def _outermost(block: Block) -> list[Block]:
+def _outermost(block: ProgramBlock) -> list[ProgramBlock]:
     """Bodies of the loops that are in no other loop."""
     found = []
     for value in block.ops:
@@ -360,7 +367,7 @@ def _report(e: Explanation) -> Iterator[str]:
         yield "of a branch both sides count"
 
 
-def _short(part: Part) -> str:
+def _short(part: BlockReport) -> str:
     return re.sub(r".*[\\/]", "", part.place)
 
 

@@ -68,7 +68,7 @@ class _Api(Structure):
     )
 
 
-class _Frame(Structure):
+class _CallFrame(Structure):
     _fields_ = (
         *(("size", c_size_t), ("extension", POINTER(_Extension)), ("api", POINTER(_Api))),
         *(("context", c_void_p), ("stage", c_int)),
@@ -83,7 +83,7 @@ class _Buffer(Structure):
     )
 
 
-class _Text(Structure):
+class _CallText(Structure):
     _fields_ = (("data", c_void_p), ("length", c_size_t))
 
 
@@ -101,7 +101,7 @@ class _GetStream(Structure):
     )
 
 
-_Handler = ctypes.CFUNCTYPE(c_void_p, POINTER(_Frame))
+_Handler = ctypes.CFUNCTYPE(c_void_p, POINTER(_CallFrame))
 _Function = ctypes.CFUNCTYPE(c_void_p, c_void_p)  # of the interface: an error or None
 
 
@@ -135,7 +135,7 @@ def target(platform: str) -> str:
 _registered = []  # handlers, whose addresses XLA has until the process ends
 
 
-def register(name: str, enter: Callable[[Call, _Frame], None], platform: str) -> None:
+def register(name: str, enter: Callable[[Call, _CallFrame], None], platform: str) -> None:
     """Register ``enter`` as the target of calls of ``name`` in programs for a platform."""
 
     @_Handler
@@ -156,11 +156,11 @@ def register(name: str, enter: Callable[[Call, _Frame], None], platform: str) ->
     jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(handler), platform=where)
 
 
-def _call(frame: _Frame) -> Call:
+def _call(frame: _CallFrame) -> Call:
     attributes = frame.attributes
     if attributes.count != 1 or attributes.types[0] != _STRING:
         raise FuseError("a call of a fused function without its name; XLA's interface has changed")
-    text = cast(attributes.items[0], POINTER(_Text)).contents
+    text = cast(attributes.items[0], POINTER(_CallText)).contents
     digest, batch, *flags = ctypes.string_at(text.data, text.length).decode().split(" ")
     kernel = kernels.get(digest)
     if kernel is None:
@@ -175,7 +175,7 @@ def _call(frame: _Frame) -> Call:
     return Call(kernel, tuple(c == "1" for c in "".join(flags)), int(batch), *pointers)
 
 
-def _error(frame: _Frame, error: BaseException) -> int:
+def _error(frame: _CallFrame, error: BaseException) -> int:
     told = isinstance(error, FuseError)
     message = str(error) if told else f"{type(error).__name__}: {error}"
     code = _INVALID if told else _INTERNAL
@@ -183,7 +183,7 @@ def _error(frame: _Frame, error: BaseException) -> int:
     return _Function(frame.api.contents.create_error)(ctypes.addressof(args))
 
 
-def _on_host(call: Call, frame: _Frame) -> None:
+def _on_host(call: Call, frame: _CallFrame) -> None:
     """Run a call on the CPU, with buffers as numpy arrays."""
     shapes = call.kernel.input_shapes(call.own, call.batch)
     given = [_array(*x) for x in zip(call.inputs, shapes, call.kernel.in_avals)]
@@ -200,7 +200,7 @@ def _array(pointer: int, shape: tuple[int, ...], aval) -> np.ndarray:
     return np.frombuffer((ctypes.c_char * bytes_).from_address(pointer), aval.dtype).reshape(shape)
 
 
-def _on_gpu(call: Call, frame: _Frame) -> None:
+def _on_gpu(call: Call, frame: _CallFrame) -> None:
     """Run a call on the GPU that owns the buffers, in the order of XLA's stream."""
     run_on_gpu(call, _stream(frame))
 
@@ -222,7 +222,7 @@ def run_on_gpu(call: Call, stream: int | None) -> None:
         cuda.let_go_on(stream)
 
 
-def _stream(frame: _Frame) -> int | None:
+def _stream(frame: _CallFrame) -> int | None:
     args = _GetStream(ctypes.sizeof(_GetStream), None, frame.context, None)
     if _Function(frame.api.contents.get_stream)(ctypes.addressof(args)):
         raise RuntimeError("XLA gives no stream to the call of a fused function")

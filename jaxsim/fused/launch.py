@@ -24,7 +24,7 @@ from jaxsim.fused.explain import most_alive
 from jaxsim.fused.lanes import room, set_lanes
 from jaxsim.fused.llvm import prepare
 from jaxsim.fused.lower import lower, no_collection
-from jaxsim.fused.program import Memory, Program, walk
+from jaxsim.fused.program import KernelMemory, KernelProgram, walk
 from jaxsim.fused.replay import TYPES, Buffers, Replay, constants, local_bytes
 
 # Number of complete kernels. Of others, used longest ago, only the jaxpr remains, from which the
@@ -49,7 +49,7 @@ class Kernel:
         self._compiled: dict = {}
 
     @cached_property
-    def program(self) -> Program:
+    def program(self) -> KernelProgram:
         """Program of the jaxpr, lowered at the first use."""
         with notice_if_long("making a fused kernel"):
             return lower(self.jaxpr)
@@ -78,7 +78,11 @@ class Kernel:
             return {}
         constant_outputs = {}
         for leaf, (made, aval) in enumerate(zip(self.program.outputs, self.out_avals)):
-            if not isinstance(made, Memory) and made.size and all(v.is_constant for v in made.flat):
+            if (
+                not isinstance(made, KernelMemory)
+                and made.size
+                and all(v.is_constant for v in made.flat)
+            ):
                 numbers = np.array([v.data for v in made.flat], aval.dtype)
                 constant_outputs[leaf] = numbers.reshape(aval.shape)
         return constant_outputs
@@ -108,13 +112,13 @@ class Kernel:
             return kernel
         outputs = [self.program.outputs[k] for k in indices]
         for leaf, made in reversed(list(enumerate(outputs))):
-            if isinstance(made, Memory):
+            if isinstance(made, KernelMemory):
                 made.leaf = leaf
-        kernel.program = Program(self.program.block, self.program.inputs, outputs)
+        kernel.program = KernelProgram(self.program.block, self.program.inputs, outputs)
         return kernel
 
     @cached_property
-    def tables(self) -> list[Memory]:
+    def tables(self) -> list[KernelMemory]:
         """Constant memories that the program reads."""
         return constants(self.program.block)
 
@@ -122,7 +126,7 @@ class Kernel:
     def written(self) -> list[int]:
         """Index of the buffer of each output: its own, or that of an equal earlier output."""
         return [
-            made.leaf if isinstance(made, Memory) else leaf
+            made.leaf if isinstance(made, KernelMemory) else leaf
             for leaf, made in enumerate(self.program.outputs)
         ]
 

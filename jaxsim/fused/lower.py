@@ -16,9 +16,9 @@ import jax
 import numpy as np
 from jax.extend.core import Literal
 
-from jaxsim.fused.builder import Builder
+from jaxsim.fused.builder import ProgramBuilder
 from jaxsim.fused.errors import FuseError, NoRule
-from jaxsim.fused.program import Block, Memory, Program, Value, walk
+from jaxsim.fused.program import KernelMemory, KernelProgram, ProgramBlock, Value, walk
 from jaxsim.fused.simplify import finish
 from jaxsim.fused.source import has_place, place
 
@@ -46,18 +46,18 @@ class Stack:
     They are written at the first use of their memory; until then they can be cut and joined.
     """
 
-    builder: Builder
-    body: Block
+    builder: ProgramBuilder
+    body: ProgramBlock
     at: Value
     length: int
     dtype: np.dtype
     values: list[Value]
 
     @cached_property
-    def memory(self) -> Memory:
+    def memory(self) -> KernelMemory:
         """Memory of the rows, which are written at the end of each round."""
         b = self.builder
-        memory = Memory("local", self.dtype, self.length * len(self.values), self.body.parent)
+        memory = KernelMemory("local", self.dtype, self.length * len(self.values), self.body.parent)
         with b.within(self.body):
             start = b.op("mul", self.at, b.constant(np.int32(len(self.values))))
             for k, value in enumerate(self.values):
@@ -69,7 +69,11 @@ class Stored:
     """Array in memory: its first row begins at ``start``, the next ``pitch`` numbers later."""
 
     def __init__(
-        self, source: Memory | Stack, shape: tuple[int, ...], start=0, pitch: int | None = None
+        self,
+        source: KernelMemory | Stack,
+        shape: tuple[int, ...],
+        start=0,
+        pitch: int | None = None,
     ):
         self.source, self.shape, self.start = source, tuple(shape), start
         self.pitch = self.row if pitch is None else pitch
@@ -77,7 +81,7 @@ class Stored:
         self._elements: np.ndarray | None = None
 
     @property
-    def memory(self) -> Memory:
+    def memory(self) -> KernelMemory:
         return self.source.memory if isinstance(self.source, Stack) else self.source
 
     @property
@@ -136,7 +140,7 @@ class Lowering:
     """State of one lowering, the first argument of rules."""
 
     def __init__(self):
-        self.builder = Builder()
+        self.builder = ProgramBuilder()
 
     @property
     def place(self) -> str:
@@ -217,13 +221,15 @@ class Lowering:
         return self.run(closed_jaxpr.jaxpr, [numeric(c) for c in closed_jaxpr.consts], args)
 
 
-def lower(closed_jaxpr) -> Program:
+def lower(closed_jaxpr) -> KernelProgram:
     """Lower a closed jaxpr of one character to a program."""
     lowering = Lowering()
     inputs, arrays = [], []
     for leaf, var in enumerate(closed_jaxpr.jaxpr.invars):
         check_dtype(var.aval.dtype, f"argument {leaf} of shape {var.aval.shape}")
-        memory = Memory("input", np.dtype(var.aval.dtype), math.prod(var.aval.shape), leaf=leaf)
+        memory = KernelMemory(
+            "input", np.dtype(var.aval.dtype), math.prod(var.aval.shape), leaf=leaf
+        )
         inputs.append(memory)
         arrays.append(Stored(memory, var.aval.shape))
     consts = [numeric(c) for c in closed_jaxpr.consts]
@@ -241,7 +247,7 @@ def lower(closed_jaxpr) -> Program:
             out.append(array.memory)
         else:
             out.append(lowering.objects(array))
-    return finish(Program(lowering.builder.root, inputs, out))
+    return finish(KernelProgram(lowering.builder.root, inputs, out))
 
 
 @contextmanager

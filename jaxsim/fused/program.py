@@ -16,12 +16,12 @@ import numpy as np
 _NUMBERS = itertools.count()
 
 
-class Block:
+class ProgramBlock:
     """Sequence of values; ``parent`` is the block that contains its loop or branch."""
 
     __slots__ = ("depth", "open", "ops", "parent")
 
-    def __init__(self, parent: "Block | None" = None):
+    def __init__(self, parent: "ProgramBlock | None" = None):
         self.parent = parent
         self.depth = 0 if parent is None else parent.depth + 1
         self.ops: list[Value] = []
@@ -40,7 +40,13 @@ class Value:
     __slots__ = ("args", "block", "data", "dtype", "number", "op", "source")
 
     def __init__(
-        self, op: str, args: tuple, dtype: np.dtype, block: Block, data: Any = None, source=None
+        self,
+        op: str,
+        args: tuple,
+        dtype: np.dtype,
+        block: ProgramBlock,
+        data: Any = None,
+        source=None,
     ):
         self.op = op
         self.args = args
@@ -59,12 +65,12 @@ class Value:
 
 
 @dataclass(eq=False)
-class Memory:
+class KernelMemory:
     """Array of numbers that are addressed by a computed index.
 
     kind: "input" (of this lane, or shared by all), "constant", "local" (of this lane, while the
-    kernel runs) or "output". Memory that ``Builder.load`` reads is never written any more; loads of
-    ``Builder.read_now`` are among the stores, in the order of execution.
+    kernel runs) or "output". Memory that ``ProgramBuilder.load`` reads is never written any more;
+    loads of ``ProgramBuilder.read_now`` are among the stores, in the order of execution.
 
     Where a block writes to a known index of local memory, only that block and those within it read
     there, after it has written: a lane that does not take part in a round does not use the number
@@ -74,7 +80,7 @@ class Memory:
     kind: str
     dtype: np.dtype
     size: int
-    home: Block | None = None  # outermost block of loads
+    home: ProgramBlock | None = None  # outermost block of loads
     leaf: int = -1  # index of the input or output
     values: np.ndarray | None = None  # of a constant
 
@@ -86,7 +92,7 @@ class Loop:
     A round turns ``params`` into ``outs``; ``results`` are the carries after the last one.
     """
 
-    body: Block
+    body: ProgramBlock
     length: int | None
     counter: Value | None
     inits: list[Value]
@@ -100,25 +106,25 @@ class Loop:
 class Branch:
     """Branch of two blocks; ``results`` are the ``outs`` of the one that was run."""
 
-    blocks: tuple[Block, Block]  # for a true and for a false condition
+    blocks: tuple[ProgramBlock, ProgramBlock]  # for a true and for a false condition
     outs: tuple[list[Value], list[Value]]
     results: list[Value] = field(default_factory=list)
 
 
 @dataclass(eq=False)
-class Program:
+class KernelProgram:
     """Whole function: its block, its inputs, and the values of its outputs.
 
     An output is an object array of values, or a Memory of kind "output": that of an earlier output,
     where the two are the same.
     """
 
-    block: Block
-    inputs: list[Memory]
+    block: ProgramBlock
+    inputs: list[KernelMemory]
     outputs: list[Any]
 
 
-def deepest(values) -> Block:
+def deepest(values) -> ProgramBlock:
     """Innermost block of the values, whose blocks are nested."""
     block = values[0].block
     for value in values:
@@ -127,14 +133,14 @@ def deepest(values) -> Block:
     return block
 
 
-def inner_blocks(value: Value) -> tuple[Block, ...]:
+def inner_blocks(value: Value) -> tuple[ProgramBlock, ...]:
     """Blocks of a loop or branch; none for other values."""
     if value.op == "loop":
         return (value.data.body,)
     return value.data.blocks if value.op == "branch" else ()
 
 
-def blocks(block: Block) -> Iterator[Block]:
+def blocks(block: ProgramBlock) -> Iterator[ProgramBlock]:
     """Iterate over a block and all blocks within it."""
     yield block
     for value in block.ops:
@@ -143,7 +149,7 @@ def blocks(block: Block) -> Iterator[Block]:
                 yield from blocks(inner)
 
 
-def walk(block: Block) -> Iterator[Value]:
+def walk(block: ProgramBlock) -> Iterator[Value]:
     """Iterate over all values of a block and of the blocks within it."""
     for inner in blocks(block):
         yield from inner.ops

@@ -13,7 +13,15 @@ import numpy as np
 
 from jaxsim.fused.core import core
 from jaxsim.fused.operations import operations
-from jaxsim.fused.program import Block, Branch, Loop, Memory, Program, Value, walk
+from jaxsim.fused.program import (
+    Branch,
+    KernelMemory,
+    KernelProgram,
+    Loop,
+    ProgramBlock,
+    Value,
+    walk,
+)
 
 PACKET = 8  # numbers of a row that are read or written together
 
@@ -41,12 +49,12 @@ class Buffers:
         self.inputs, self.own, self.outputs, self.sizes = inputs, own, outputs, sizes
         self.lane = drjit.arange(types.UInt, batch)
 
-    def read(self, memory: Memory, at):
+    def read(self, memory: KernelMemory, at):
         """Read a number of an input."""
         source = self.inputs[memory.leaf]
         return self.dr.gather(type(source), source, self._input(memory, at))
 
-    def read_packet(self, memory: Memory, at):
+    def read_packet(self, memory: KernelMemory, at):
         """Read a packet of an input."""
         source = self.inputs[memory.leaf]
         at, shape = self._input(memory, at) // PACKET, (PACKET, self.batch)
@@ -57,13 +65,13 @@ class Buffers:
         index = self.lane * self.sizes[leaf] + at
         self.dr.scatter(self.outputs[leaf], number, index, mode=self.dr.ReduceMode.Permute)
 
-    def write_packet(self, memory: Memory, at, numbers: list) -> None:
+    def write_packet(self, memory: KernelMemory, at, numbers: list) -> None:
         """Write a packet of an output."""
         index = (self.lane * memory.size + at) // PACKET
         row = getattr(self.types, ROWS[memory.dtype.name])(numbers)
         self.dr.scatter(self.outputs[memory.leaf], row, index, mode=self.dr.ReduceMode.Permute)
 
-    def _input(self, memory: Memory, at):
+    def _input(self, memory: KernelMemory, at):
         return self.lane * memory.size + at if self.own[memory.leaf] else at
 
 
@@ -84,11 +92,11 @@ class Replay:
         """Array type of a dtype."""
         return getattr(self.types, TYPES[dtype.name])
 
-    def run(self, program: Program) -> None:
+    def run(self, program: KernelProgram) -> None:
         """Record the program, its outputs last."""
         self.block(program.block)
         for leaf, output in enumerate(program.outputs):
-            if not isinstance(output, Memory):
+            if not isinstance(output, KernelMemory):
                 for k, value in enumerate(output.reshape(-1)):
                     self.buffers.write(leaf, self.types.UInt(k), self.variable(value))
 
@@ -114,7 +122,7 @@ class Replay:
             self.dr.full(self.types.Bool, True, self.buffers.batch), variable, variable
         )
 
-    def block(self, block: Block) -> None:
+    def block(self, block: ProgramBlock) -> None:
         """Record a block's values in their order."""
         together = packets(block)
         for value in block.ops:
@@ -143,7 +151,7 @@ class Replay:
             variables = [self.copy(numbers[k].args[1]) for k in range(PACKET)]
             self.buffers.write_packet(memory, at, variables)
 
-    def load(self, memory: Memory, index: Value):
+    def load(self, memory: KernelMemory, index: Value):
         """Read a number of memory."""
         at = self.types.UInt(self.variable(index))
         if memory.kind == "input":
@@ -154,7 +162,7 @@ class Replay:
         with self.all_lanes(index):
             return table[at] == 1 if memory.dtype == bool else table[at]
 
-    def store(self, memory: Memory, index: Value, number: Value) -> None:
+    def store(self, memory: KernelMemory, index: Value, number: Value) -> None:
         """Write to an output or to local memory."""
         at, variable = self.types.UInt(self.variable(index)), self.variable(number)
         if memory.kind == "output":
@@ -169,15 +177,15 @@ class Replay:
         """Context in which all lanes read and write a known index of local memory.
 
         That is one instruction; a write by some lanes is a read, a select and a write, and LLVM
-        turns thousands of such reads in a loop into carries. ``Memory`` has the reason why the
-        other lanes may write; at a computed index, which is that of the lanes that take part, they
-        may not.
+        turns thousands of such reads in a loop into carries. ``KernelMemory`` has the reason why
+        the other lanes may write; at a computed index, which is that of the lanes that take part,
+        they may not.
         """
         if self.core is None or not index.is_constant:
             return nullcontext()
         return self.core.all_lanes(self.true)
 
-    def table(self, memory: Memory):
+    def table(self, memory: KernelMemory):
         """Buffer of local or constant memory."""
         if id(memory) not in self.tables:
             # LLVM refuses Dr.Jit's code for local bools: integers replace them
@@ -265,13 +273,13 @@ class Packet:
     They begin at ``start`` + ``offset``, both multiples of ``PACKET``.
     """
 
-    memory: Memory
+    memory: KernelMemory
     start: Value
     offset: int
     numbers: dict[int, Value] = field(default_factory=dict)
 
 
-def packets(block: Block) -> dict[int, Packet]:
+def packets(block: ProgramBlock) -> dict[int, Packet]:
     """Complete packets of a block, by the ids of their loads and stores."""
     by_row: dict[tuple, Packet] = {}
     for value in block.ops:
@@ -295,13 +303,13 @@ def _row(index: Value) -> tuple[Value | None, int]:
     return index if index.op == "mul" and any(c % PACKET == 0 for c in known) else None, 0
 
 
-def local_bytes(program: Program) -> int:
+def local_bytes(program: KernelProgram) -> int:
     """Local memory of a lane [bytes]."""
     sizes = {m: 4 if m.dtype == bool else m.dtype.itemsize for m in _written(program.block)}
     return sum(m.size * bytes_ for m, bytes_ in sizes.items())
 
 
-def constants(block: Block) -> list[Memory]:
+def constants(block: ProgramBlock) -> list[KernelMemory]:
     """Constant memories that a block reads."""
     found = {
         id(v.data): v.data for v in walk(block) if v.op == "load" and v.data.kind == "constant"
@@ -309,6 +317,6 @@ def constants(block: Block) -> list[Memory]:
     return list(found.values())
 
 
-def _written(block: Block) -> list[Memory]:
+def _written(block: ProgramBlock) -> list[KernelMemory]:
     found = {id(v.data): v.data for v in walk(block) if v.op == "store" and v.data.kind == "local"}
     return list(found.values())

@@ -2,10 +2,19 @@
 
 from collections import Counter
 
-from jaxsim.fused.program import Block, Branch, Loop, Memory, Program, Value, blocks, inner_blocks
+from jaxsim.fused.program import (
+    Branch,
+    KernelMemory,
+    KernelProgram,
+    Loop,
+    ProgramBlock,
+    Value,
+    blocks,
+    inner_blocks,
+)
 
 
-def finish(program: Program) -> Program:
+def finish(program: KernelProgram) -> KernelProgram:
     """Optimise a program: drop dead values, share divisions, join products with sums."""
     _drop_dead(program)
     _share_divisions(program.block)
@@ -16,7 +25,7 @@ def finish(program: Program) -> Program:
     return program
 
 
-def _drop_dead(program: Program) -> None:
+def _drop_dead(program: KernelProgram) -> None:
     """Drop values, stores and carries that no output depends on."""
     stores: dict[int, list[Value]] = {}
     holder: dict[int, Value] = {}  # the loop or branch that a block is of
@@ -35,7 +44,7 @@ def _drop_dead(program: Program) -> None:
             todo.append(value)
 
     for output in program.outputs:
-        if isinstance(output, Memory):
+        if isinstance(output, KernelMemory):
             for store in stores.get(id(output), []):
                 need(store)
         else:
@@ -90,7 +99,7 @@ def _keep(of: Loop | Branch, indices: list[int]) -> None:
         result.data = (of, new)
 
 
-def _uses(program: Program) -> Counter:
+def _uses(program: KernelProgram) -> Counter:
     """Count the uses of each value, by id."""
     uses: Counter = Counter()
     for block in blocks(program.block):
@@ -102,12 +111,12 @@ def _uses(program: Program) -> Counter:
             elif value.op == "branch":
                 uses.update(id(v) for outs in value.data.outs for v in outs)
     for output in program.outputs:
-        if not isinstance(output, Memory):
+        if not isinstance(output, KernelMemory):
             uses.update(id(v) for v in output.flat)
     return uses
 
 
-def _share_divisions(block: Block) -> None:
+def _share_divisions(block: ProgramBlock) -> None:
     """Replace several divisions by one number by products with its inverse."""
     for inner in list(blocks(block)):
         by = Counter(id(v.args[1]) for v in inner.ops if v.op == "div" and v.dtype.kind == "f")
@@ -125,7 +134,7 @@ def _share_divisions(block: Block) -> None:
         inner.ops = ops
 
 
-def _join_products(block: Block, uses: Counter) -> None:
+def _join_products(block: ProgramBlock, uses: Counter) -> None:
     """Replace x y + z by one operation, where the product is used nowhere else."""
     place = _places(block)
 
@@ -178,7 +187,7 @@ def _begin(total: Value, name: str, first: Value, alone, place: dict[int, int]) 
     return True
 
 
-def _places(block: Block) -> dict[int, int]:
+def _places(block: ProgramBlock) -> dict[int, int]:
     """Position in a block of each value made there, by id; values from outside are missing."""
     places = {}
     for k, value in enumerate(block.ops):

@@ -22,7 +22,7 @@ NO_GRIPS = ("grip_point", "grip_other_point", "grip_strength")
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class Submodel:
     """Submodel: its topology, and the indices of its numbers in the whole model."""
 
     topology: Topology  # of the submodel
@@ -54,7 +54,7 @@ class Part:
 
 
 @lru_cache(maxsize=64)
-def part_of(top: Topology, links: tuple[bool, ...]) -> Part:
+def part_of(top: Topology, links: tuple[bool, ...]) -> Submodel:
     """Submodel of the trees whose links are marked (nl,), with their shapes.
 
     It has no shapes of the world and no grips, and the roles if it has all links that they name.
@@ -111,7 +111,7 @@ def part_of(top: Topology, links: tuple[bool, ...]) -> Part:
     )
     driven = np.flatnonzero(np.array(top.joint_driven)[joints])
     before = np.cumsum(top.joint_driven) - 1
-    return Part(
+    return Submodel(
         topology=topology,
         links=of_link.astype(INDEX),
         joints=joints,
@@ -123,9 +123,9 @@ def part_of(top: Topology, links: tuple[bool, ...]) -> Part:
     )
 
 
-def _everything(top: Topology) -> Part:
+def _everything(top: Topology) -> Submodel:
     sizes = top.n_links, top.n_joints, top.nq, top.nv, len(top.shape_names), sum(top.joint_driven)
-    return Part(top, *(np.arange(n, dtype=INDEX) for n in sizes), whole=True)
+    return Submodel(top, *(np.arange(n, dtype=INDEX) for n in sizes), whole=True)
 
 
 def _ranges(start, size, kinds, joints) -> np.ndarray:
@@ -133,7 +133,7 @@ def _ranges(start, size, kinds, joints) -> np.ndarray:
     return np.concatenate([np.zeros(0, int), *parts]).astype(INDEX)
 
 
-def main_part(top: Topology) -> Part:
+def main_part(top: Topology) -> Submodel:
     """Submodel of the first character of a world (see ``Topology.main_links``)."""
     return part_of(top, tuple(top.main_links.tolist()))
 
@@ -144,7 +144,7 @@ ALIKE = (
 )
 
 
-def character_parts(top: Topology) -> tuple[Part, ...]:
+def character_parts(top: Topology) -> tuple[Submodel, ...]:
     """Submodels of all characters of a world: the first, and free trees of the same structure.
 
     For example a child beside an adult. All of them have the names and roles of the first.
@@ -165,7 +165,7 @@ def character_parts(top: Topology) -> tuple[Part, ...]:
     return (main, *(replace(part, topology=main.topology) for part in alike))
 
 
-def driven_part(top: Topology) -> Part:
+def driven_part(top: Topology) -> Submodel:
     """Submodel of the trees that have a joint with prescribed motion."""
     trees = {int(top.link_root[top.joint_link[j]]) for j, d in enumerate(top.joint_driven) if d}
     return part_of(top, tuple(int(root) in trees for root in top.link_root))

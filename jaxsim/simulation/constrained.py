@@ -15,12 +15,12 @@ from dataclasses import dataclass
 import jax
 from jax import Array
 
-from jaxsim.constraints.acceleration import Rows, net_effects, row_jacobian
+from jaxsim.constraints.acceleration import AccelerationRows, net_effects, row_jacobian
 from jaxsim.dynamics.articulated import articulated_body, articulated_inertia
 from jaxsim.dynamics.kinematics import Kinematics
 from jaxsim.math.products import matmul
 from jaxsim.model.model import Model
-from jaxsim.solvers.lcp import Bounds, Solution, bilateral, gauss_seidel
+from jaxsim.solvers.lcp import Bounds, LCPSolution, bilateral, gauss_seidel
 
 
 @jax.tree_util.register_dataclass
@@ -29,17 +29,17 @@ class Enforced:
     """Constraint forces, and the accelerations or velocities that result."""
 
     qdd: Array  # (nv,), or of an impact the velocities after it
-    solution: Solution
+    solution: LCPSolution
 
 
 def enforce(
     model: Model,
     kin: Kinematics,
     tau: Array,
-    rows: Rows,
+    rows: AccelerationRows,
     bounds: Bounds | None = None,
     method: str = "deltas",
-    solver: Callable[..., Solution] = gauss_seidel,
+    solver: Callable[..., LCPSolution] = gauss_seidel,
     link_force: Array | None = None,
 ) -> Enforced:
     """Solve for accelerations under tau (nv,) and constraint forces; bounds: default equations.
@@ -60,10 +60,10 @@ def resolve_impact(
     model: Model,
     kin: Kinematics,
     qd: Array,
-    rows: Rows,
+    rows: AccelerationRows,
     bounds: Bounds | None = None,
     method: str = "deltas",
-    solver: Callable[..., Solution] = gauss_seidel,
+    solver: Callable[..., LCPSolution] = gauss_seidel,
 ) -> Enforced:
     """Solve for velocities (nv,) after impulses that change the rows by ``desired`` [m/s, rad/s].
 

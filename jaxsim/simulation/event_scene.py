@@ -14,7 +14,7 @@ from jaxsim.collision.nearest import Chosen, contact_count, nearest
 from jaxsim.collision.seams import correct_seams
 from jaxsim.collision.slots import contact_slots
 from jaxsim.constraints.acceleration import (
-    Rows,
+    AccelerationRows,
     grip_rows,
     joint_rows,
     point_rows,
@@ -110,7 +110,7 @@ class EventScene:
             return self.contacts, self.tangent
         return take(self.contacts, self.chosen), self.chosen.gather(self.tangent)
 
-    def _rows(self, model: Model, state: State, control: Control) -> Rows:
+    def _rows(self, model: Model, state: State, control: Control) -> AccelerationRows:
         """Rows of contacts, limits, prescribed motion and grips, with zero desired velocities."""
         top = model.topology
         slots, (contacts, tangent) = contact_slots(top), self._selected()
@@ -135,7 +135,7 @@ class EventScene:
         grips = grip_rows(model, self.kin, closed_grips(model, state, control), jnp.zeros(shape))
         return stack_rows(touch, limits, given, grips)
 
-    def _bounds(self, model: Model, rows: Rows) -> Bounds:
+    def _bounds(self, model: Model, rows: AccelerationRows) -> Bounds:
         contacts, _ = self._selected()
         k = _rows_per_contact(model.topology)
         count, limits = k * len(contacts.gap), len(self.limit_gap)
@@ -148,7 +148,9 @@ class EventScene:
             lambda x: x.astype(rows.drift.dtype) if x.dtype.kind == "f" else x, bounds
         )
 
-    def _touching(self, model: Model, rows: Rows, control: Control, config: "EventDriven") -> Array:
+    def _touching(
+        self, model: Model, rows: AccelerationRows, control: Control, config: "EventDriven"
+    ) -> Array:
         """(m,) bool: rows that act, those of contacts and limits only within the touch distance."""
         contacts, _ = self._selected()
         near = contacts.gap <= config.touch_distance
@@ -267,7 +269,7 @@ def _given_dofs(model: Model, control: Control) -> list[int]:
     return top.driven_dofs.tolist() if control.motion is None else list(range(top.nv))
 
 
-def _acting(rows: Rows, acts: Array) -> Rows:
+def _acting(rows: AccelerationRows, acts: Array) -> AccelerationRows:
     """Replace the rows that do not act by rows of zeros, which stay idle."""
 
     def masked(x):

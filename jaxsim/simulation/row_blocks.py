@@ -9,14 +9,14 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from jaxsim.collision.nearest import Chosen
-from jaxsim.constraints.rows import Layout, contact_jacobian
+from jaxsim.constraints.rows import RowLayout, contact_jacobian
 from jaxsim.solvers.idle import unless_idle
 from jaxsim.solvers.pgs import RowGroup
 
 PACK = 8  # number of contact slots that are skipped together while empty
 
 
-def packs(layout: Layout, chosen: Chosen | None) -> list[tuple[slice, Array]]:
+def packs(layout: RowLayout, chosen: Chosen | None) -> list[tuple[slice, Array]]:
     """Packs of chosen contacts: slice of their rows, and () bool if there is a contact in them.
 
     Slots fill in order. Without a choice there are no packs.
@@ -52,7 +52,7 @@ def contact_rows(model, kin, contacts, frame, chosen, acting) -> Array:
 
 
 def row_groups(
-    layout: Layout, x, target, friction, acting: Sequence[tuple[slice, Array]] = ()
+    layout: RowLayout, x, target, friction, acting: Sequence[tuple[slice, Array]] = ()
 ) -> tuple[RowGroup, ...]:
     """Row groups of contacts (by ``packs`` if there are any), limits and grips.
 
@@ -99,7 +99,7 @@ def _blocks(x, target, friction, blocks: int, points: int) -> RowGroup:
     )
 
 
-def split_impulses(layout: Layout, impulse: Array) -> tuple[Array, Array, Array]:
+def split_impulses(layout: RowLayout, impulse: Array) -> tuple[Array, Array, Array]:
     """Impulses of the contacts (nc, K), limits (nl,) and grips (ng, K), without padding."""
     n, last = layout.n_contact_rows, layout.n_contact_rows + layout.n_limit_rows
     of_contact = impulse[:n].reshape(-1, layout.contact_rows)[: layout.contacts]

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from jaxsim.collision.nearest import Chosen
-from jaxsim.constraints.rows import Layout, row_layout
+from jaxsim.constraints.rows import RowLayout, row_layout
 from jaxsim.model.errors import ModelError
 from jaxsim.model.model import Model
 from jaxsim.model.state import State
@@ -65,7 +65,7 @@ def check_warm_start(model: Model, state: State) -> None:
         ) from None
 
 
-def warm_start(top: Topology, layout: Layout, impulse: Array, chosen: Chosen | None):
+def warm_start(top: Topology, layout: RowLayout, impulse: Array, chosen: Chosen | None):
     """(n,) last impulses of contacts, limits and grips, with the padding of the blocks."""
     full = row_layout(top)
     n = full.n_contact_rows

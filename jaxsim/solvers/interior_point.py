@@ -24,7 +24,7 @@ from jaxsim.solvers.qp_system import (
     MOST,
     RIDGE,
     Reduced,
-    Scaled,
+    ScaledProgram,
     apply_tasks,
     apply_tasks_transposed,
     both_sides,
@@ -42,7 +42,7 @@ OWN = 50.0  # a row is met to the tolerance of x's scale, and to so many times i
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Scale:
-    """Scale factors of unknowns, multipliers and solution of a ``Scaled`` problem."""
+    """Scale factors of unknowns, multipliers and solution of a ``ScaledProgram``."""
 
     x: Array  # (n,)
     equality: Array  # (e,) of multipliers
@@ -54,7 +54,7 @@ class Scale:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Point:
+class Iterate:
     """Iterate of the interior-point method: unknowns, multipliers and slacks."""
 
     x: Array  # (n,)
@@ -64,18 +64,18 @@ class Point:
     w: Array | None = None  # (mj,) of joint equations
 
 
-def apply_constraints(problem: Scaled, x: Array) -> Array:
+def apply_constraints(problem: ScaledProgram, x: Array) -> Array:
     """(c,) C x, the left sides of all inequalities at x (n,)."""
     return inequalities(problem, x, matmul(problem.G, x))
 
 
-def apply_constraints_transposed(problem: Scaled, z: Array) -> Array:
+def apply_constraints_transposed(problem: ScaledProgram, z: Array) -> Array:
     """(n,) C^T z, the gradient of multipliers z (c,) of the inequalities."""
     of_x, of_rows = both_sides(problem, z, jnp.subtract)
     return jnp.pad(of_x, (problem.free, 0)) + matmul(of_rows, problem.G)
 
 
-def gradient(problem: Scaled, x: Array) -> Array:
+def gradient(problem: ScaledProgram, x: Array) -> Array:
     """Gradient (n,) of the objective at x (n,), from the rows: H has lost half of the digits."""
     return apply_tasks_transposed(problem, apply_tasks(problem, x) - problem.r)
 
@@ -92,7 +92,7 @@ class Residual:
     contradicts: Array  # () bool: the multipliers prove infeasibility, see ``residual``
 
 
-def residual(problem: Scaled, p: Point, slope: Array) -> Residual:
+def residual(problem: ScaledProgram, p: Iterate, slope: Array) -> Residual:
     """Residuals of the optimality conditions at an iterate with the ``gradient`` slope (n,).
 
     The multipliers prove that no x fits all constraints (Farkas) when they add these up to 0 >= a
@@ -120,7 +120,7 @@ def residual(problem: Scaled, p: Point, slope: Array) -> Residual:
     )
 
 
-def measures(problem: Scaled, p: Point, off: Residual) -> tuple[Array, Array, Array]:
+def measures(problem: ScaledProgram, p: Iterate, off: Residual) -> tuple[Array, Array, Array]:
     """Relative primal residual, dual residual and complementarity gap, () each.
 
     Primal: the largest violation of a constraint over the size of x and of the constraints (of a
@@ -148,13 +148,13 @@ def measures(problem: Scaled, p: Point, off: Residual) -> tuple[Array, Array, Ar
     return jax.tree.map(lambda x: most(problem.joint, x), all_)
 
 
-def left_over(problem: Scaled, x: Array, gradient: Array) -> Array:
+def left_over(problem: ScaledProgram, x: Array, gradient: Array) -> Array:
     """() size of the Lagrangian's gradient (n,), or of its product with x if that is larger."""
     left = jnp.where(problem.fixed, 0.0, gradient)
     return jnp.maximum(largest(left), jnp.abs(jnp.sum(left * x)))
 
 
-def reach(problem: Scaled, p: Point) -> Array:
+def reach(problem: ScaledProgram, p: Iterate) -> Array:
     """() largest size of x and of the right sides of the constraints."""
     sizes = jnp.concatenate([jnp.abs(p.x), jnp.abs(problem.b), problem.d])
     largest_one = most(problem.joint, jnp.max(sizes, initial=0.0))
@@ -169,10 +169,10 @@ def largest(x: Array) -> Array:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Run:
+class IterationState:
     """State of the interior-point iteration."""
 
-    point: Point
+    point: Iterate
     off: Residual
     count: Array  # () iterations done
     done: Array  # () bool: solved, or proven infeasible
@@ -181,13 +181,13 @@ class Run:
 
 
 def iterate(
-    problem: Scaled,
+    problem: ScaledProgram,
     system: Reduced,
-    p: Point,
+    p: Iterate,
     slope: Array,
     iterations: int,
     tolerance: Array,
-) -> Run:
+) -> IterationState:
     """Iterate from p, whose ``gradient`` is slope (n,), to the last finite point; at least a step.
 
     A step to a point that is not finite is discarded and tried again with more regularisation. More
@@ -195,10 +195,10 @@ def iterate(
     makes it with large multipliers.
     """
 
-    def goes_on(run: Run):
+    def goes_on(run: IterationState):
         return (run.count < iterations) & ~run.done
 
-    def again(run: Run) -> Run:
+    def again(run: IterationState) -> IterationState:
         p = step(problem, system, run.point, run.off, run.caution)
         off = residual(problem, p, gradient(problem, p.x))
         good = jnp.isfinite(sum(jnp.sum(leaf) for leaf in jax.tree.leaves((p, off))))
@@ -210,7 +210,7 @@ def iterate(
         stuck = (primal <= tolerance) & (gap <= tolerance) & (dual > run.left[1] / 2)
         caution = jnp.where(stuck, 10 * run.caution, run.caution)
         caution = jnp.minimum(jnp.where(good, caution, 100 * run.caution), MOST)
-        return Run(p, off, run.count + 1, ended(off, *left), left, caution)
+        return IterationState(p, off, run.count + 1, ended(off, *left), left, caution)
 
     def ended(off: Residual, *left: Array) -> Array:
         return jnp.stack([x <= tolerance for x in left]).all() | off.contradicts
@@ -218,11 +218,13 @@ def iterate(
     off = residual(problem, p, slope)
     one, unknown = jnp.ones((), p.x.dtype), jnp.full((), jnp.inf, p.x.dtype)
     left, done = (unknown, unknown, unknown), jnp.zeros((), bool)
-    start = Run(p, off, jnp.asarray(0, jnp.int32), done, left, one)
+    start = IterationState(p, off, jnp.asarray(0, jnp.int32), done, left, one)
     return lax.while_loop(goes_on, again, start)
 
 
-def step(problem: Scaled, system: Reduced, p: Point, off: Residual, caution: Array) -> Point:
+def step(
+    problem: ScaledProgram, system: Reduced, p: Iterate, off: Residual, caution: Array
+) -> Iterate:
     """Predictor-corrector step; ``caution`` () is a factor on the regularisation."""
     real, nb, joint = problem.real, problem.bounded, problem.joint
     eps = float(jnp.finfo(p.x.dtype).eps)
@@ -239,9 +241,9 @@ def step(problem: Scaled, system: Reduced, p: Point, off: Residual, caution: Arr
         base = jnp.where(real, -(product + p.z * off.room) * answer, 0.0)
         dx, dy, moved, dw = solve_factored(f, problem, slope, base, off.equation, off.joint)
         dz = base - weight * moved
-        return Point(dx, dy, dz, jnp.where(real, moved + off.room + soft * dz, 0.0), dw)
+        return Iterate(dx, dy, dz, jnp.where(real, moved + off.room + soft * dz, 0.0), dw)
 
-    def longest(to: Point) -> Array:
+    def longest(to: Iterate) -> Array:
         """Fraction of the step at which the first slack or multiplier is zero."""
         rate = jnp.where(real, jnp.maximum(-to.s / p.s, -to.z / p.z), 0.0)
         return 1 / most(joint, jnp.max(rate, initial=1e-9))

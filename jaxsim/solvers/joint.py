@@ -14,7 +14,7 @@ from jax import Array, lax
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Joint:
+class JointEquations:
     """Joint equations: the sum of all problems' C x is c; idle rows are zero."""
 
     C: Array  # (mj, n) of this problem
@@ -26,16 +26,16 @@ class Joint:
         return lax.psum(x, self.axis)
 
 
-def total(joint: Joint | None, x: Array) -> Array:
+def total(joint: JointEquations | None, x: Array) -> Array:
     """Sum of x over all problems; x itself without joint equations."""
     return x if joint is None else joint.total(x)
 
 
-def most(joint: Joint | None, x: Array) -> Array:
+def most(joint: JointEquations | None, x: Array) -> Array:
     """Largest x of all problems; NaN if any is."""
     return x if joint is None else lax.pmax(x, joint.axis) + 0 * joint.total(x)
 
 
-def every(joint: Joint | None, x: Array) -> Array:
+def every(joint: JointEquations | None, x: Array) -> Array:
     """() bool: x is true in all problems."""
     return x if joint is None else joint.total(jnp.where(x, 0, 1)) == 0

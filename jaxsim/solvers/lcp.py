@@ -42,7 +42,7 @@ class Bounds:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Solution:
+class LCPSolution:
     """Forces with residual and status."""
 
     force: Array  # (m,)
@@ -89,7 +89,7 @@ def gauss_seidel(
     tolerance: float = 1e-6,
     early: bool = False,
     smoothing: Array | float = 0.0,
-) -> Solution:
+) -> LCPSolution:
     """Projected Gauss-Seidel with conjugate directions, from ``start`` (m,) or from zero.
 
     A sweep begins beyond the end of the last one, by a factor from the sweeps' lengths, while they
@@ -141,7 +141,7 @@ def accelerated_gradient(
     tolerance: float = 1e-6,
     early: bool = False,
     smoothing: Array | float = 0.0,
-) -> Solution:
+) -> LCPSolution:
     """Projected gradient with Nesterov's momentum and restarts: all rows at once.
 
     For symmetric K. Needs more iterations than Gauss-Seidel, each a product with K and no chain
@@ -211,16 +211,16 @@ def _clip(x: Array, lower: Array, upper: Array) -> Array:
 
 def _solved(
     way, K, b, bounds, start, iterations: int, tolerance: float, early: bool, smoothing
-) -> Solution:
+) -> LCPSolution:
     if not b.shape[0]:
-        return Solution(b, jnp.zeros((), b.dtype), jnp.asarray(0), jnp.asarray(SOLVED))
+        return LCPSolution(b, jnp.zeros((), b.dtype), jnp.asarray(0), jnp.asarray(SOLVED))
     start = jnp.zeros_like(b) if start is None else start
-    run = _Run(way, iterations, tolerance, early)
+    run = _LCPSettings(way, iterations, tolerance, early)
     force, count = _forces(run, K, b, bounds, start, jnp.asarray(smoothing, b.dtype))
     off, allowed = natural_residual(K, b, bounds, force), _allowed(tolerance, b)
     finite = jnp.isfinite(off) & jnp.isfinite(allowed)
     status = jnp.where(finite, jnp.where(off <= allowed, SOLVED, UNFINISHED), NOT_FINITE)
-    return Solution(force, off, count, status)
+    return LCPSolution(force, off, count, status)
 
 
 def _allowed(tolerance: float, b: Array) -> Array:
@@ -228,7 +228,7 @@ def _allowed(tolerance: float, b: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class _Run:
+class _LCPSettings:
     """Method and settings of a solution.
 
     way(K, b, bounds, start) returns an iteration: its step, its initial state, and the function
@@ -242,7 +242,7 @@ class _Run:
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _forces(run: _Run, K: Array, b: Array, bounds: Bounds, start: Array, smoothing: Array):
+def _forces(run: _LCPSettings, K: Array, b: Array, bounds: Bounds, start: Array, smoothing: Array):
     """Forces (m,) and number of iterations ()."""
     once, state, forces = run.way(K, b, bounds, start)
     if not run.early:
@@ -267,7 +267,7 @@ def _forces(run: _Run, K: Array, b: Array, bounds: Bounds, start: Array, smoothi
 
 
 @_forces.defjvp
-def _forces_jvp(run: _Run, primals, tangents):
+def _forces_jvp(run: _LCPSettings, primals, tangents):
     """Derivative with each row free, at a bound, or with smoothing in between.
 
     See ``solvers.implicit``.

@@ -128,7 +128,7 @@ def sweep(unit: tuple[RowGroup, ...], coupling: tuple[Array, ...], cone: Cone, y
     group each. Returns both after the sweep.
     """
 
-    def once(block: Block, y, numbers):
+    def once(block: RowBlock, y, numbers):
         y, impulse = visit(block, cone, y, numbers[0])
         return y, (impulse,)
 
@@ -143,7 +143,7 @@ def run_sweeps(unit: tuple[RowGroup, ...], coupling: tuple[Array, ...], y: Array
     return jax.lax.scan(lambda now, _: (once(*now), None), start, length=count)[0]
 
 
-class Block(NamedTuple):
+class RowBlock(NamedTuple):
     """Unit rows that are visited at once, with their static layout."""
 
     x: Array  # (P * K, nv)
@@ -166,7 +166,7 @@ def over_blocks(unit, coupling, work: Callable, carry, numbers) -> tuple[Any, li
         static = group.rows_per_point, group.bilateral
 
         def of_block(carry, rows, static=static):
-            return work(Block(*rows[0], *static), carry, rows[1])
+            return work(RowBlock(*rows[0], *static), carry, rows[1])
 
         def idle(carry, rows, of_block=of_block):
             some = jax.eval_shape(of_block, carry, jax.tree.map(lambda a: a[0], rows))
@@ -210,7 +210,7 @@ def unit_rows(group: RowGroup, scale: Array) -> RowGroup:
     )
 
 
-def visit(block: Block, cone: Cone, y: Array, impulse: Array) -> tuple[Array, Array]:
+def visit(block: RowBlock, cone: Cone, y: Array, impulse: Array) -> tuple[Array, Array]:
     """Update one block's impulses and the velocity; its rows have length 1."""
     free = impulse + block.target - matmul(block.x, y)
     limits = block.rows_per_point == 1 and not block.bilateral
@@ -222,7 +222,7 @@ def visit(block: Block, cone: Cone, y: Array, impulse: Array) -> tuple[Array, Ar
     return y + matmul(impulse_new - impulse, block.x), impulse_new
 
 
-def _points(block: Block, cone: Cone, impulse: Array, free: Array) -> list[Array]:
+def _points(block: RowBlock, cone: Cone, impulse: Array, free: Array) -> list[Array]:
     """Update a block's points one after the other: their new impulses.
 
     free: impulse of each row while no other changes. The changes within the block are scalars: XLA

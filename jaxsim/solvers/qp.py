@@ -17,10 +17,10 @@ from jax import Array, lax
 from jaxsim.math.products import matmul
 from jaxsim.math.safe import safe_norm, safe_sqrt
 from jaxsim.solvers import interior_point as ip
-from jaxsim.solvers.joint import Joint, every, most
+from jaxsim.solvers.joint import JointEquations, every, most
 from jaxsim.solvers.lcp import NOT_FINITE, SOLVED, UNFINISHED
 from jaxsim.solvers.qp_derivative import solution_change
-from jaxsim.solvers.qp_system import Scaled, both_sides, eliminate_free
+from jaxsim.solvers.qp_system import ScaledProgram, both_sides, eliminate_free
 from jaxsim.solvers.status import Status
 
 NOISE = 10.0  # a column of J below so many roundings of the largest one counts as zero
@@ -29,7 +29,7 @@ INFEASIBLE = int(Status.INFEASIBLE)  # no x fits all constraints
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Problem:
+class QuadraticProgram:
     """Minimise |J x - r|^2 / 2 subject to A x = b, h <= G x <= ceiling and lower <= x <= upper.
 
     An idle row is one of zeros, with b = 0 or h <= 0; a bound that does not exist is infinite. An
@@ -47,7 +47,7 @@ class Problem:
     lower: Array  # (nb,) of the last nb unknowns, at most n
     upper: Array  # (nb,)
     ceiling: Array | None = None  # (kc,) of the last kc rows of G, at most k; None: no ceilings
-    joint: Joint | None = None  # equations with the other members of a vmap
+    joint: JointEquations | None = None  # equations with the other members of a vmap
 
     @property
     def ceilings(self) -> Array:
@@ -58,7 +58,7 @@ class Problem:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Start:
-    """Warm start: unknowns and multipliers of the ``Solution`` of a similar problem."""
+    """Warm start: unknowns and multipliers of the ``QPSolution`` of a similar problem."""
 
     x: Array  # (n,)
     equality: Array  # (e,)
@@ -71,7 +71,7 @@ class Start:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Solution:
+class QPSolution:
     """Solution x with the multipliers of its constraints, residuals and status.
 
     J^T (J x - r) = A^T equality + G^T inequality - Gc^T at_ceiling + at_lower - at_upper (and
@@ -99,12 +99,12 @@ class Solution:
 
 
 def solve(
-    problem: Problem,
+    problem: QuadraticProgram,
     start: Start | None = None,
     iterations: int = 50,
     tolerance: float | None = None,
     smoothing: float | Array = 0.0,
-) -> Solution:
+) -> QPSolution:
     """Solve a quadratic program, from the ``start`` of a similar problem or without one.
 
     tolerance: of ``primal``, ``dual`` and ``gap``, which ends the iterations and decides the
@@ -129,12 +129,12 @@ def solve(
     if ceilings[0] > k:
         raise ValueError(f"ceiling {ceilings}: give (kc,), of the last kc of the {k} rows of G")
     dtype = problem.J.dtype
-    run = _Run(iterations, default_tolerance(dtype) if tolerance is None else tolerance)
+    run = _QPSettings(iterations, default_tolerance(dtype) if tolerance is None else tolerance)
     smoothing = jnp.asarray(smoothing, dtype)
     x, y, z, w, report = _solution(run, problem, start, smoothing)
     nb, k = problem.lower.shape[0], problem.h.shape[0]
     at_lower, at_upper, inequality, at_ceiling = jnp.split(z, [nb, 2 * nb, 2 * nb + k])
-    return Solution(x, y, inequality, at_lower, at_upper, at_ceiling, *report, joint=w)
+    return QPSolution(x, y, inequality, at_lower, at_upper, at_ceiling, *report, joint=w)
 
 
 def default_tolerance(dtype) -> float:
@@ -143,14 +143,14 @@ def default_tolerance(dtype) -> float:
 
 
 @dataclass(frozen=True)
-class _Run:
+class _QPSettings:
     iterations: int
     tolerance: float
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _solution(run: _Run, problem: Problem, start: Start | None, smoothing: Array):
-    """Solution x (n,), multipliers y (e,), z (c,), w (mj,), and the other ``Solution`` fields."""
+def _solution(run: _QPSettings, problem: QuadraticProgram, start: Start | None, smoothing: Array):
+    """Solution x (n,), multipliers y (e,), z (c,), w (mj,), and the other ``QPSolution`` fields."""
     q, scale = scale_problem(problem)
     p, _, report = _iterated(run, q, scale, start)
     return *_unscaled(scale, p.x, p.y, p.z, p.w), report
@@ -162,7 +162,7 @@ def _unscaled(scale: ip.Scale, x: Array, y: Array, z: Array, w: Array | None):
 
 
 @_solution.defjvp
-def _solution_jvp(run: _Run, primals, tangents):
+def _solution_jvp(run: _QPSettings, primals, tangents):
     problem, start, smoothing = primals
     q, scale = scale_problem(problem)
     p, system, report = _iterated(run, q, scale, start)
@@ -180,8 +180,8 @@ def _no_tangent(x: Array):
     return jnp.zeros_like(x) if floating else np.zeros(x.shape, jax.dtypes.float0)
 
 
-def _iterated(run: _Run, q: Scaled, scale: ip.Scale, start: Start | None):
-    """Run the iterations: last point, reduced system, and the ``Solution`` fields after it."""
+def _iterated(run: _QPSettings, q: ScaledProgram, scale: ip.Scale, start: Start | None):
+    """Run the iterations: last point, reduced system, and the ``QPSolution`` fields after it."""
     tolerance, system = jnp.asarray(run.tolerance, q.H.dtype), eliminate_free(q)
     begun = _cold(q) if start is None else _warm(q, scale, start)
     end = ip.iterate(q, system, *begun, run.iterations, tolerance)
@@ -208,7 +208,7 @@ def _iterated(run: _Run, q: Scaled, scale: ip.Scale, start: Start | None):
     return p, system, (status, primal, dual, gap, end.count, violated)
 
 
-def scale_problem(p: Problem) -> tuple[Scaled, ip.Scale]:
+def scale_problem(p: QuadraticProgram) -> tuple[ScaledProgram, ip.Scale]:
     """Scale columns of J to length 1, then rows of A and G, then the solution to size 1.
 
     A member with non-finite data is replaced by an all-zero problem. An unknown with a column of
@@ -237,7 +237,7 @@ def scale_problem(p: Problem) -> tuple[Scaled, ip.Scale]:
     p, H, squares = jax.tree.map(
         lambda x: jnp.where(finite, x, 0.0), (replace(p, J=H[:0]), H, squares)
     )
-    p = replace(p, J=J)  # not scaled: see ``Scaled``
+    p = replace(p, J=J)  # not scaled: see ``ScaledProgram``
 
     in_J, in_rest = map(safe_sqrt, squares)
     noise = NOISE * jnp.finfo(in_J.dtype).eps * jnp.max(in_J, initial=0.0)
@@ -269,7 +269,7 @@ def scale_problem(p: Problem) -> tuple[Scaled, ip.Scale]:
     real = jnp.concatenate([has_lower & moves, has_upper & moves, real_row, real_ceiling])
     at = jnp.where(finite, at, 0.0) / scale.x
     H = d[:, None] * H * d + _gram(of["A"])
-    return Scaled(**of, real=real, fixed=fixed, at=at, H=H, free=f), scale
+    return ScaledProgram(**of, real=real, fixed=fixed, at=at, H=H, free=f), scale
 
 
 def _gram(rows: Array) -> Array:
@@ -292,7 +292,7 @@ def _nearest_to_0(lower: Array, upper: Array) -> Array:
     return jnp.where(lower == upper, (lower + upper) / 2, nearest)
 
 
-def _fields(p: Problem, scale: ip.Scale) -> dict[str, Any]:
+def _fields(p: QuadraticProgram, scale: ip.Scale) -> dict[str, Any]:
     """Numbers of a problem, or their tangents, in scaled units; J alone is not scaled."""
     nb, k = p.lower.shape[0], p.h.shape[0]
     d, size = scale.x / scale.size, scale.size
@@ -318,14 +318,16 @@ def _inverse(length: Array) -> Array:
     return 1 / jnp.where(length > 0, length, 1.0)
 
 
-def _cold(q: Scaled) -> tuple[ip.Point, Array]:
+def _cold(q: ScaledProgram) -> tuple[ip.Iterate, Array]:
     """Cold start: initial point without a previous solution, and the objective's gradient there."""
     none = None if q.joint is None else jnp.zeros_like(q.joint.c)
-    p = _with_room(q, ip.Point(q.at, jnp.zeros_like(q.b), jnp.zeros_like(q.d), q.d, none), ip.COLD)
+    p = _with_room(
+        q, ip.Iterate(q.at, jnp.zeros_like(q.b), jnp.zeros_like(q.d), q.d, none), ip.COLD
+    )
     return p, ip.gradient(q, p.x)
 
 
-def _warm(q: Scaled, scale: ip.Scale, start: Start) -> tuple[ip.Point, Array]:
+def _warm(q: ScaledProgram, scale: ip.Scale, start: Start) -> tuple[ip.Iterate, Array]:
     """Warm start: initial point from the solution of a similar problem, and the gradient there.
 
     A start that is not finite is ignored. Its multipliers are ignored if they leave a larger
@@ -343,18 +345,18 @@ def _warm(q: Scaled, scale: ip.Scale, start: Start) -> tuple[ip.Point, Array]:
         w = jnp.zeros_like(q.joint.c) if start.joint is None else start.joint / scale.joint
         w = jnp.where(finite, w, 0.0)
     s = jnp.where(q.real, jnp.maximum(ip.apply_constraints(q, x) - q.d, 0.0), 0.0)
-    p, slope = ip.Point(x, y, z, s, w), ip.gradient(q, x)
+    p, slope = ip.Iterate(x, y, z, s, w), ip.gradient(q, x)
     with_them = ip.residual(q, p, slope).gradient
     left = (most(q.joint, ip.left_over(q, x, each)) for each in (with_them, slope))
     helps = jnp.less_equal(*left)
     y, z, w = jax.tree.map(lambda x: jnp.where(helps, x, 0.0), (y, z, w))
-    p = ip.Point(x, y, z, s, w)
+    p = ip.Iterate(x, y, z, s, w)
     primal, dual, _ = ip.measures(q, p, ip.residual(q, p, slope))
     least = jnp.clip(ip.WARM * jnp.maximum(primal, dual), ip.LEAST, ip.COLD)
     return _with_room(q, p, jnp.where(finite, least, ip.COLD)), slope
 
 
-def _with_room(q: Scaled, p: ip.Point, least: Array | float) -> ip.Point:
+def _with_room(q: ScaledProgram, p: ip.Iterate, least: Array | float) -> ip.Iterate:
     s = jnp.maximum(ip.apply_constraints(q, p.x) - q.d, least)
     z = jnp.maximum(p.z, least * jnp.minimum(1.0, 1 / s))  # small for a bound that is far away
     return replace(p, z=jnp.where(q.real, z, 0.0), s=jnp.where(q.real, s, 1.0))
@@ -364,11 +366,11 @@ class QPError(ValueError):
     """Raised by ``check`` for members of a batch that were not solved."""
 
 
-def check(solution: Solution, names: Sequence[str] = ()) -> None:
+def check(solution: QPSolution, names: Sequence[str] = ()) -> None:
     """Raise ``QPError`` if a member failed.
 
     The message has how many failed and how, violated rows, and remedies. names: those of
-    ``Solution.violated``, rows of A, rows of G, unknowns. Not inside jit.
+    ``QPSolution.violated``, rows of A, rows of G, unknowns. Not inside jit.
     """
     status = np.asarray(solution.status).reshape(-1)
     failed = status != SOLVED

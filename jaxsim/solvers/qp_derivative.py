@@ -6,11 +6,11 @@ from jax import Array, lax
 
 from jaxsim.math.products import matmul
 from jaxsim.solvers.implicit import ROUNDS, proximal_weight, relaxed_positive
-from jaxsim.solvers.interior_point import Point, apply_constraints, apply_constraints_transposed
+from jaxsim.solvers.interior_point import Iterate, apply_constraints, apply_constraints_transposed
 from jaxsim.solvers.qp_system import (
     RIDGE,
     Reduced,
-    Scaled,
+    ScaledProgram,
     apply_tasks,
     apply_tasks_transposed,
     both_sides,
@@ -21,7 +21,7 @@ from jaxsim.solvers.qp_system import (
 
 
 def solution_change(
-    q: Scaled, system: Reduced, p: Point, dot: Scaled, smoothing: Array
+    q: ScaledProgram, system: Reduced, p: Iterate, dot: ScaledProgram, smoothing: Array
 ) -> tuple[Array, Array, Array, Array | None]:
     """Change of x, y, z and w by the change ``dot`` of the problem; smoothing () in scaled units.
 

@@ -21,19 +21,19 @@ def solve_levels(
     iterations: int = 50,
     tolerance: float | None = None,
     smoothing: float | Array = 0.0,
-) -> tuple[qp.Solution, ...]:
+) -> tuple[qp.QPSolution, ...]:
     """Minimise |J x - r| of each level (J, r) among the solutions of all levels before it.
 
-    Returns a solution for each level, under the constraints of a ``qp.Problem``; the last one is
-    the result. The J x that a level achieves becomes equations of the next ones; ``equality`` and
-    ``violated`` of a level have these rows after those of A. An unknown at an active bound stays
-    there. Where the equations leave rows of G no room, more iterations are needed, and in float32
-    one member in twelve ends unfinished (docs/explanation/qp.md).
+    Returns a solution for each level, under the constraints of a ``qp.QuadraticProgram``; the last
+    one is the result. The J x that a level achieves becomes equations of the next ones;
+    ``equality`` and ``violated`` of a level have these rows after those of A. An unknown at an
+    active bound stays there. Where the equations leave rows of G no room, more iterations are
+    needed, and in float32 one member in twelve ends unfinished (docs/explanation/qp.md).
     """
     solutions = []
     tolerance = qp.default_tolerance(A.dtype) if tolerance is None else tolerance
     for J, r in levels:
-        problem = qp.Problem(J, r, A, b, G, h, lower, upper, ceiling)
+        problem = qp.QuadraticProgram(J, r, A, b, G, h, lower, upper, ceiling)
         solutions.append(qp.solve(problem, None, iterations, tolerance, smoothing))
         lower, upper = _active_bounds(problem, solutions[-1], tolerance)
         A = jnp.concatenate([A, J])
@@ -41,7 +41,9 @@ def solve_levels(
     return tuple(solutions)
 
 
-def _active_bounds(p: qp.Problem, s: qp.Solution, tolerance: float) -> tuple[Array, Array]:
+def _active_bounds(
+    p: qp.QuadraticProgram, s: qp.QPSolution, tolerance: float
+) -> tuple[Array, Array]:
     """Bounds for the next level, made equal where one of them is surely active.
 
     Every x that is as good lies on such a bound, and the next level has no slack without room.

@@ -14,7 +14,7 @@ from jax import Array, lax
 from jaxsim.math.products import matmul
 from jaxsim.math.safe import safe_divide, safe_sqrt
 from jaxsim.math.triangular import backward, cholesky, forward
-from jaxsim.solvers.joint import Joint
+from jaxsim.solvers.joint import JointEquations
 
 RIDGE = 10.0  # proximal regularisation, in roundings of the scaled diagonal
 MOST = 1e6  # largest factor on it
@@ -22,7 +22,7 @@ MOST = 1e6  # largest factor on it
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Scaled:
+class ScaledProgram:
     """Quadratic program whose columns, rows and solution have the size 1.
 
     It has n unknowns, nb of them, the last ones, with bounds, e equations, k rows of G, kc of them,
@@ -43,7 +43,7 @@ class Scaled:
     fixed: Array  # (n,) bool: the unknown has only one value
     at: Array  # (n,) value nearest to 0 within the bounds: that of a fixed unknown
     H: Array  # (n, n) J^T J + A^T A
-    joint: Joint | None  # mj equations with other problems
+    joint: JointEquations | None  # mj equations with other problems
     free: int = field(metadata={"static": True})  # n - nb
 
     @property
@@ -59,7 +59,7 @@ class Scaled:
 
 
 def both_sides(
-    problem: Scaled, x: Array, combined: Callable[[Array, Array], Array]
+    problem: ScaledProgram, x: Array, combined: Callable[[Array, Array], Array]
 ) -> tuple[Array, Array]:
     """Combine x (c,) of both sides of each inequality: (nb,) of bounds and (k,) of rows of G.
 
@@ -71,19 +71,19 @@ def both_sides(
     return combined(lower, upper), combined(rows, above)
 
 
-def inequalities(problem: Scaled, x: Array, of_G: Array) -> Array:
+def inequalities(problem: ScaledProgram, x: Array, of_G: Array) -> Array:
     """(c,) C x, from x (n,) and of_G = G x (k,)."""
     bounded, ceilings = x[problem.free :], problem.of_sides[-1]
     last = of_G[len(of_G) - (problem.d.shape[0] - ceilings.start) :]
     return jnp.concatenate([bounded, -bounded, of_G, -last])
 
 
-def apply_tasks(problem: Scaled, x: Array) -> Array:
+def apply_tasks(problem: ScaledProgram, x: Array) -> Array:
     """(m,) J x, of the scaled problem."""
     return jnp.where(problem.finite, matmul(problem.J, problem.columns * x), 0.0)
 
 
-def apply_tasks_transposed(problem: Scaled, y: Array) -> Array:
+def apply_tasks_transposed(problem: ScaledProgram, y: Array) -> Array:
     """(n,) J^T y, of the scaled problem."""
     return jnp.where(problem.finite, problem.columns * matmul(y, problem.J), 0.0)
 
@@ -106,7 +106,7 @@ class Reduced:
 
 
 @dataclass(frozen=True)
-class Factor:
+class StepFactor:
     """Factorised matrix of a step. E: the rows of A, then those of joint equations."""
 
     reduced: Reduced
@@ -126,7 +126,7 @@ class JointFactor:
     lower: Array  # (mj, mj) lower factor of the sum of all problems' Schur complements
 
 
-def eliminate_free(problem: Scaled) -> Reduced:
+def eliminate_free(problem: ScaledProgram) -> Reduced:
     """Eliminate the free unknowns, with the least regularisation for which their factor exists."""
     f = problem.free
     joint = [] if problem.joint is None else [problem.joint.C]
@@ -165,8 +165,12 @@ def eliminate_free(problem: Scaled) -> Reduced:
 
 
 def factor(
-    problem: Scaled, system: Reduced, weight: Array, ridge: Array | float, delta: Array | float
-) -> Factor:
+    problem: ScaledProgram,
+    system: Reduced,
+    weight: Array,
+    ridge: Array | float,
+    delta: Array | float,
+) -> StepFactor:
     """Factorise K = H + A^T A + C^T weight C + ridge, weight (c,), and the equations' system.
 
     The two sides of a row are one row of K, with the sum of their weights.
@@ -206,14 +210,16 @@ def factor(
     S = S + matmul(through, through.T)
     small = cholesky(_damped(S[:e, :e], delta))
     joint = None if problem.joint is None else _joint_factor(problem.joint, S, small, delta)
-    return Factor(system, weight_G, rows, lower, through, small, joint)
+    return StepFactor(system, weight_G, rows, lower, through, small, joint)
 
 
 def _damped(S: Array, delta: Array | float) -> Array:
     return S + jnp.diag(delta * (1 + jnp.diagonal(S)))
 
 
-def _joint_factor(joint: Joint, S: Array, small: Array, delta: Array | float) -> JointFactor:
+def _joint_factor(
+    joint: JointEquations, S: Array, small: Array, delta: Array | float
+) -> JointFactor:
     """Factorise the joint equations; S (e + mj, e + mj): coupling of all equations."""
     e = small.shape[0]
     across = lax.linalg.triangular_solve(small, S[:e, e:], left_side=True, lower=True)
@@ -223,7 +229,12 @@ def _joint_factor(joint: Joint, S: Array, small: Array, delta: Array | float) ->
 
 
 def solve_factored(
-    f: Factor, problem: Scaled, g: Array, base: Array, e: Array, joint: Array | None = None
+    f: StepFactor,
+    problem: ScaledProgram,
+    g: Array,
+    base: Array,
+    e: Array,
+    joint: Array | None = None,
 ) -> tuple[Array, Array, Array, Array | None]:
     """Solve the system of a step: dx (n,), dy (e,), C dx (c,) and dw (mj,).
 
@@ -260,7 +271,7 @@ def solve_factored(
 
 
 def _solve_reduced(
-    f: Factor, problem: Scaled, g: Array, e: Array, joint: Array | None
+    f: StepFactor, problem: ScaledProgram, g: Array, e: Array, joint: Array | None
 ) -> tuple[Array, Array]:
     """Solve for the unknowns that stay (nb,), and the multipliers of all equations (e + mj,)."""
     u = forward(f.lower, g)

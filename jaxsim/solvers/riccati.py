@@ -23,7 +23,7 @@ from jaxsim.math.products import matmul
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Rows:
+class StageRows:
     """Rows linear in controls and state of a stage: u (m, n), s (m, nx); leading axis: stages."""
 
     u: Array  # (H, m, n)
@@ -81,7 +81,7 @@ class Square:
     ss: Array  # (H, nx, nx)
 
     @classmethod
-    def of(cls, rows: Rows, weight: Array | None = None) -> "Square":
+    def of(cls, rows: StageRows, weight: Array | None = None) -> "Square":
         """Cost of half the squares of rows, times weights (H, m)."""
         u, s = (rows.u, rows.s) if weight is None else (w * weight[..., None] for w in _both(rows))
         return cls(_gram(rows.u, u), _gram(rows.u, s), _gram(rows.s, s))
@@ -90,7 +90,7 @@ class Square:
         return jax.tree.map(jnp.add, self, other)
 
 
-def _both(rows: Rows) -> tuple[Array, Array]:
+def _both(rows: StageRows) -> tuple[Array, Array]:
     return rows.u, rows.s
 
 
@@ -100,7 +100,7 @@ def _gram(a: Array, b: Array) -> Array:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Factor:
+class RiccatiFactor:
     """Matrices of the recursion: u = gain s + (term of ``solve``) in stage k, and y likewise."""
 
     inverse: Array  # (H, n, n) of the lower factor of the controls' matrix
@@ -111,7 +111,9 @@ class Factor:
     cross: Array  # (H, n, nx) mixed term of the cost to go
 
 
-def factor(chain: Chain, cost: Square, A: Rows, diagonal: Array, delta: Array | float) -> Factor:
+def factor(
+    chain: Chain, cost: Square, A: StageRows, diagonal: Array, delta: Array | float
+) -> RiccatiFactor:
     """Factorise the conditions of ``solve``, from the last stage back.
 
     diagonal (H, n) is added to the controls' matrix; delta () softens the equations, relative to
@@ -137,7 +139,7 @@ def factor(chain: Chain, cost: Square, A: Rows, diagonal: Array, delta: Array | 
         y_gain = matmul(small.T, matmul(small, asked))
         gain = matmul(inverse.T, matmul(through, y_gain) - by_state)
         P = ss + matmul(F.T, PF) + matmul(cross.T, gain) - matmul(A_s.T, y_gain)
-        return (P + P.T) / 2, Factor(inverse, through, small, gain, y_gain, cross)
+        return (P + P.T) / 2, RiccatiFactor(inverse, through, small, gain, y_gain, cross)
 
     none = jnp.zeros((nx, nx), A.u.dtype)
     stages = (chain.F, chain.B, cost.uu, cost.us, cost.ss, A.u, A.s, diagonal)
@@ -145,7 +147,7 @@ def factor(chain: Chain, cost: Square, A: Rows, diagonal: Array, delta: Array | 
 
 
 def solve(
-    f: Factor, chain: Chain, A: Rows, g: Array, g_s: Array, e: Array
+    f: RiccatiFactor, chain: Chain, A: StageRows, g: Array, g_s: Array, e: Array
 ) -> tuple[Array, Array, Array]:
     """Minimise the cost less g u and g_s s, subject to A u + A_s s + delta y = e.
 

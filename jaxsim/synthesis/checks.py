@@ -11,7 +11,7 @@ from jax import Array
 from jaxsim.characters.standing import effectors_of
 from jaxsim.dynamics.effectors import Effectors
 from jaxsim.model import Model, State
-from jaxsim.model.part import Part, character_parts, driven_part
+from jaxsim.model.part import Submodel, character_parts, driven_part
 from jaxsim.model.state import check_state
 from jaxsim.simulation.pushes import Pushes
 from jaxsim.synthesis.config import SynthesisConfig
@@ -23,7 +23,7 @@ SUNK = 0.005  # an effector deeper than this at the start is a mistake [m]
 
 
 @partial(jax.jit, static_argnames="part")
-def _seen(model: Model, effectors: Effectors, state: State, part: Part) -> Configuration:
+def _seen(model: Model, effectors: Effectors, state: State, part: Submodel) -> Configuration:
     """Configuration of a submodel, compiled as a whole: operation by operation takes longer."""
     around = surroundings(model, state.time)
     q, qd = state.q[part.q], state.qd[part.dofs]

@@ -24,7 +24,7 @@ from jaxsim.math.products import matmul
 from jaxsim.math.rotation import rotate
 from jaxsim.math.safe import safe_max, safe_norm
 from jaxsim.model.errors import ModelError
-from jaxsim.solvers.joint import Joint
+from jaxsim.solvers.joint import JointEquations
 
 AXIS = "character"
 CATCHES = 5.0  # hands that meet faster cannot take hold of each other [m/s]
@@ -195,7 +195,7 @@ class Clasped:
         shared = lax.psum(jnp.where(self.on[:, None], self.sign[:, None] * own, 0.0), AXIS) / 2
         return self.sign[:, None] * shared
 
-    def equations(self, others: int, force: Array, dt: Array | float) -> Joint:
+    def equations(self, others: int, force: Array, dt: Array | float) -> JointEquations:
         """6 nc equations: the points of a hand hold stay together, the forces add up to zero.
 
         Unknowns are this character's velocity, ``others`` coefficients of contacts, and (nc, 3) of
@@ -209,7 +209,7 @@ class Clasped:
         still = jnp.concatenate([J, jnp.zeros((3 * n, others + 3 * n), dtype)], axis=1)
         none = jnp.concatenate([jnp.zeros((3 * n, nv + others), dtype), jnp.diag(mine)], axis=1)
         c = jnp.concatenate([-apart, jnp.zeros(3 * n, dtype)])
-        return Joint(jnp.concatenate([still, none]), c, AXIS)
+        return JointEquations(jnp.concatenate([still, none]), c, AXIS)
 
     def any(self, x: Array) -> Array:
         """() bool: x is true for any character."""

@@ -13,7 +13,7 @@ from jax import Array
 from jaxsim.constraints.rows import contact_frame
 from jaxsim.math.safe import safe_divide, safe_norm
 from jaxsim.synthesis.configuration import Configuration
-from jaxsim.synthesis.holds import Held
+from jaxsim.synthesis.holds import ActiveGrips
 
 EDGES = 4  # coefficients of a contact
 
@@ -39,7 +39,7 @@ def contact_modes(
     dt: Array | float,
     blocked: Array | None = None,
     grip: Array | None = None,
-    held: Held | None = None,
+    held: ActiveGrips | None = None,
 ) -> ContactModes:
     """Contact modes of effectors that touch, will touch within ``dt`` at their velocity, or grip.
 

@@ -160,7 +160,7 @@ class HoldsNow:
         away = jnp.where(away <= self.holds.reach, away, jnp.inf)
         return jnp.where(jnp.isfinite(away).any(axis=1), jnp.argmin(away, axis=1), NO_HOLD)
 
-    def granted(self, request: Array | None, position: Array) -> "Held":
+    def granted(self, request: Array | None, position: Array) -> "ActiveGrips":
         """Grant the holds that grippers ask for, where they grip them already or are within reach.
 
         request: (ng,) indices of holds or NO_HOLD, None for no request; position: (ne, 3) of the
@@ -183,7 +183,7 @@ class HoldsNow:
         local = jnp.einsum("gi,gij->gj", points - pos, rot)
         place = jnp.where((unchanged & on)[:, None], self.grips.place, local)
         slides = on & (one_hot & self.holds.slides).any(axis=1)
-        return Held(
+        return ActiveGrips(
             on=on,
             fresh=on & ~unchanged,
             which=jnp.where(on, request, NO_HOLD),
@@ -195,7 +195,7 @@ class HoldsNow:
             moved=end_pos + rotate(end_rot, local) - points,
         )
 
-    def after(self, held: "Held", force: Array) -> Grips:
+    def after(self, held: "ActiveGrips", force: Array) -> Grips:
         """Grips after a step with forces (ne, 3) [N]; a hold loaded beyond its strength breaks."""
         of = jnp.where(held.on[:, None], force[self.grippers], 0.0)
         bears = held.which[:, None] == np.arange(len(self.holds.shapes))
@@ -206,7 +206,7 @@ class HoldsNow:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Held:
+class ActiveGrips:
     """Holds of the ng grippers in one step, and how they move."""
 
     on: Array  # (ng,) bool

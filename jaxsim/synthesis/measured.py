@@ -10,7 +10,7 @@ from jaxsim.model import Model
 from jaxsim.synthesis.config import SynthesisConfig
 from jaxsim.synthesis.configuration import Configuration
 from jaxsim.synthesis.contact_forces import ContactModes
-from jaxsim.synthesis.holds import Held
+from jaxsim.synthesis.holds import ActiveGrips
 from jaxsim.synthesis.problem import motor_mask
 
 
@@ -44,7 +44,7 @@ def cone_excess(modes: ContactModes, force: Array) -> Array:
     return safe_max(jnp.append(jnp.where(modes.signed, 0.0, excess), 0.0))
 
 
-def grip_speed(conf: Configuration, held: Held | None, dt: Array | float) -> Array | None:
+def grip_speed(conf: Configuration, held: ActiveGrips | None, dt: Array | float) -> Array | None:
     """() largest relative speed of an effector and the hold that it grips in this step [m/s].
 
     The impact stops it. None without holds.

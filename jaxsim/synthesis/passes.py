@@ -19,7 +19,7 @@ from jaxsim.solvers.interior_point import largest
 from jaxsim.synthesis.clasps import Clasped
 from jaxsim.synthesis.configuration import Configuration
 from jaxsim.synthesis.contact_forces import EDGES, ContactModes, contact_modes
-from jaxsim.synthesis.holds import Held
+from jaxsim.synthesis.holds import ActiveGrips
 from jaxsim.synthesis.problem import (
     Linearised,
     equations_of_motion,
@@ -41,7 +41,7 @@ class Touch:
 
     modes: ContactModes
     stops: Stops
-    held: Held | None
+    held: ActiveGrips | None
     clasped: Clasped | None
 
     def pull(self, force: Array | None) -> Array | float:
@@ -55,7 +55,7 @@ class Touch:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Plan:
+class HorizonPlan:
     """Solution over a horizon of H frames, from which the next optimisation starts."""
 
     x: Array  # (H, n) velocities and coefficients
@@ -76,15 +76,15 @@ class Result:
     then: Blocked  # forces to exclude in the next pass, if there is one
     again: Array  # () bool: another pass is needed
     lost: Array  # () bool: the solution is no usable motion, see ``SOURCELESS``, ``FASTEST``
-    solution: qp.Solution
-    plan: Plan | None = None  # of a horizon of several frames
+    solution: qp.QPSolution
+    plan: HorizonPlan | None = None  # of a horizon of several frames
 
 
 Attempt = Callable[[Blocked, Any], Result]
 
 
 def run_passes(
-    attempt: Attempt, last: qp.Start | Plan, conf: Configuration, config
+    attempt: Attempt, last: qp.Start | HorizonPlan, conf: Configuration, config
 ) -> tuple[Array, Result]:
     """Repeat a pass until no force has to be excluded: number of passes, and the last one's result.
 
@@ -111,7 +111,7 @@ def run_passes(
     return passes, result
 
 
-def next_start(last: qp.Start | Plan, result: Result) -> qp.Start | Plan:
+def next_start(last: qp.Start | HorizonPlan, result: Result) -> qp.Start | HorizonPlan:
     """Warm start of the next QP; of the multipliers of equations only those of the root remain."""
     if result.plan is None:
         start = result.solution.start
@@ -167,7 +167,7 @@ def problem_now(
     torque: Array,
     unit,
     config,
-) -> tuple[Linearised, Touch, qp.Problem]:
+) -> tuple[Linearised, Touch, qp.QuadraticProgram]:
     """Build a pass's QP: the linearisation with contact forces, the contacts, and the problem.
 
     bears (nv,) bool: stops that pushed in the step before; torque (nv,): see ``step_problem``.
@@ -192,7 +192,7 @@ def result_of(
     linear: Linearised,
     touch: Touch,
     blocked: Blocked,
-    solution: qp.Solution,
+    solution: qp.QPSolution,
     missed: Array,
     unit,
     config,

@@ -15,12 +15,12 @@ from jaxsim.dynamics.rigid import bias_force
 from jaxsim.math.products import matmul
 from jaxsim.math.safe import safe_divide
 from jaxsim.model import Topology
-from jaxsim.solvers.qp import Problem
+from jaxsim.solvers.qp import QuadraticProgram
 from jaxsim.synthesis.clasps import Clasped
 from jaxsim.synthesis.config import SynthesisConfig, Units
 from jaxsim.synthesis.configuration import Configuration
 from jaxsim.synthesis.contact_forces import EDGES, ContactModes
-from jaxsim.synthesis.holds import Held
+from jaxsim.synthesis.holds import ActiveGrips
 from jaxsim.synthesis.stops import Stops
 from jaxsim.synthesis.tasks import TaskRows, Tasks, position_rows, root_of_weight
 
@@ -29,7 +29,7 @@ FAR = 1.0  # a point further away than this gets no non-penetration row [m]
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Motion:
+class EquationsOfMotion:
     """The equations of motion of a step: L = inertia v' - force coefficients + rest."""
 
     inertia: Array  # (nv, nv) M / dt, and in the central form what h changes with v'
@@ -44,7 +44,7 @@ def motor_mask(top: Topology) -> np.ndarray:
 
 def equations_of_motion(
     conf: Configuration, M: Array, outside: Array, at_v: Array, config: SynthesisConfig
-) -> Motion:
+) -> EquationsOfMotion:
     """Equations of motion of the step from q without contacts, with L linear in v'.
 
     M (nv, nv) at q; outside (nv,) generalised forces of pushes [N m, N]. Backward differences take
@@ -55,18 +55,22 @@ def equations_of_motion(
     none = jnp.zeros((conf.v.shape[0], 0), conf.v.dtype)
     rest = -matmul(M, conf.v) / dt - outside
     if config.form == "backward":
-        return Motion(M / dt, rest + bias_force(model, conf.kin), none)
+        return EquationsOfMotion(M / dt, rest + bias_force(model, conf.kin), none)
 
     def bias(v):
         return bias_force(model, forward_kinematics(model, conf.q, (conf.v + v) / 2))
 
     change = jax.jacfwd(bias)(at_v)
-    return Motion(M / dt + change, rest + bias(at_v) - matmul(change, at_v), none)
+    return EquationsOfMotion(M / dt + change, rest + bias(at_v) - matmul(change, at_v), none)
 
 
 def with_contacts(
-    conf: Configuration, motion: Motion, modes: ContactModes, unit: Units, clasped: Clasped | None
-) -> Motion:
+    conf: Configuration,
+    motion: EquationsOfMotion,
+    modes: ContactModes,
+    unit: Units,
+    clasped: Clasped | None,
+) -> EquationsOfMotion:
     """Add the forces of contacts, and of hand holds, to the equations of motion."""
     nv = conf.v.shape[0]
     along = jnp.einsum("eid,eci->dec", conf.jacobian, modes.basis).reshape(nv, -1)
@@ -83,8 +87,8 @@ class Linearised:
     ahead: Configuration  # the configuration that ``at_v`` leads to, where positions are linearised
     at_v: Array  # (nv,); in the backward form zero, and ``ahead`` the step's beginning
     tasks: Tasks
-    motion: Motion
-    held: Held | None = None
+    motion: EquationsOfMotion
+    held: ActiveGrips | None = None
     clasped: Clasped | None = None
 
     def torque(self, x: Array) -> Array:
@@ -101,7 +105,7 @@ def step_problem(
     torque: Array,
     config: SynthesisConfig,
     unit: Units,
-) -> Problem:
+) -> QuadraticProgram:
     """Build the quadratic problem in x = (v', coefficients); see the module's source.
 
     torque (nv,): target of the motors' torques; a joint whose stop pushed before has none.
@@ -148,7 +152,7 @@ def step_problem(
     lower, upper = stops.velocity_bounds(dt)
     free = jnp.append(jnp.repeat(modes.signed, EDGES), jnp.ones(3 * nc, bool))
     pull = None if clasped is None else clasped.equations(ne * EDGES, unit.force, dt)
-    return Problem(
+    return QuadraticProgram(
         J=jnp.concatenate(J),
         r=jnp.concatenate(r),
         A=jnp.concatenate(A),
@@ -180,7 +184,7 @@ def _wide(J: Array, more: int) -> Array:
     return jnp.concatenate([J, jnp.zeros((J.shape[0], more), J.dtype)], axis=1)
 
 
-def _stays_on_holds(linear: Linearised, held: Held, dt, unit: Units) -> TaskRows:
+def _stays_on_holds(linear: Linearised, held: ActiveGrips, dt, unit: Units) -> TaskRows:
     """(3 ng) equations that keep grippers where they gripped, except along a bar that slides.
 
     Zero rows where nothing is gripped.

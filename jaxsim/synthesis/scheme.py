@@ -18,7 +18,7 @@ from jaxsim.collision.contacts import find_contacts
 from jaxsim.dynamics.effectors import Effectors
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.model import Model, ModelError, State
-from jaxsim.model.part import Part, driven_part, main_part
+from jaxsim.model.part import Submodel, driven_part, main_part
 from jaxsim.simulation.checks import check_array, describe, has_values
 from jaxsim.simulation.health import Health, finite_only
 from jaxsim.simulation.measures import Measure, Sample, count, largest
@@ -230,6 +230,6 @@ def along_drives(
     return state.replace(q=state.q.at[driven.q].set(there), qd=qd)
 
 
-def _own(part: Part, state: State) -> State:
+def _own(part: Submodel, state: State) -> State:
     """Restrict a state to the character's coordinates; the scheme's memory stays."""
     return state if part.whole else state.replace(q=state.q[part.q], qd=state.qd[part.dofs])

@@ -21,7 +21,7 @@ from jaxsim.dynamics.effectors import Effectors
 from jaxsim.dynamics.kinematics import Kinematics, forward_kinematics
 from jaxsim.math.safe import safe_max, safe_norm
 from jaxsim.model import Model, ModelError, State
-from jaxsim.model.part import Part, character_parts
+from jaxsim.model.part import Submodel, character_parts
 from jaxsim.model.topology import INDEX
 from jaxsim.simulation.checks import describe
 from jaxsim.simulation.measures import Measure, Sample, count, largest
@@ -53,7 +53,7 @@ class SeveralObservation:
 
     members: EffectorObservation  # leading axis: the characters
     all_links: Kinematics  # of the whole model
-    parts: tuple[Part, ...] = dataclasses.field(metadata={"static": True})
+    parts: tuple[Submodel, ...] = dataclasses.field(metadata={"static": True})
 
     def of(self, k: int) -> EffectorObservation:
         """Observation of the k-th character: its own, with the configurations of all."""
@@ -93,7 +93,7 @@ class SeveralObservation:
         return (on & self.members.touching.reshape(-1)).any(axis=1)
 
 
-def _effector_links(parts: Sequence[Part], effectors: Effectors) -> list[np.ndarray]:
+def _effector_links(parts: Sequence[Submodel], effectors: Effectors) -> list[np.ndarray]:
     return [part.links[np.array(effectors.links, INDEX)] for part in parts]
 
 
@@ -163,7 +163,7 @@ class SeveralCharacters(PerStepOptimisation):
             **kept | {"effectors": member(self.effectors, k), "unit": member(self.unit, k)}
         )
 
-    def characters(self, model: Model) -> tuple[Part, ...]:
+    def characters(self, model: Model) -> tuple[Submodel, ...]:
         """Submodel of each character: its indices in the whole model."""
         return character_parts(model.topology)
 
@@ -315,7 +315,7 @@ def _one_axis_less(x: Array) -> Array:
     return x.reshape(-1, *x.shape[2:])
 
 
-def _on_part(pushes: Pushes, part: Part) -> Pushes:
+def _on_part(pushes: Pushes, part: Submodel) -> Pushes:
     """Renumber the links of pushes for a submodel; a push on another link gets link -1."""
     at = part.links == pushes.link[:, None]  # (n, nl')
     own = jnp.sum(jnp.where(at, np.arange(len(part.links)), 0), axis=1)

@@ -31,7 +31,14 @@ from jaxsim.synthesis.configuration import Configuration, configuration_at
 from jaxsim.synthesis.contact_forces import EDGES
 from jaxsim.synthesis.holds import Grips, HoldsNow
 from jaxsim.synthesis.measured import cone_excess, effort, grip_speed, needed_torque
-from jaxsim.synthesis.passes import Plan, Result, attempts, next_start, problem_now, run_passes
+from jaxsim.synthesis.passes import (
+    HorizonPlan,
+    Result,
+    attempts,
+    next_start,
+    problem_now,
+    run_passes,
+)
 from jaxsim.synthesis.problem import (
     Linearised,
     equations_of_motion,
@@ -58,14 +65,14 @@ class SynthesisMemory:
     force: Array  # (ne, 3) contact forces, on the effectors [N]
     push_torque: Array  # (nv,) of the motors at the onset of the last push [N m or N]
     push_until: Array  # () until when torques should stay at that [s]
-    last: qp.Start | Plan  # start of the next QP
+    last: qp.Start | HorizonPlan  # start of the next QP
     grips: Grips | None = None  # current grips, where there are holds
     clasps: ClaspMemory | None = None  # hand holds, of several characters
 
     @property
     def looks_ahead(self) -> int:
         """Number of steps in the horizon."""
-        return self.last.x.shape[-2] if isinstance(self.last, Plan) else 1
+        return self.last.x.shape[-2] if isinstance(self.last, HorizonPlan) else 1
 
 
 @jax.tree_util.register_dataclass
@@ -226,7 +233,7 @@ def _synthesize(conf, state, tasks, unit, config, pushes) -> tuple[State, Synthe
         clasp_force=clasp_force,
     )
     last = next_start(state.solver.last, result)
-    last = plan_ahead(last) if isinstance(last, Plan) else last
+    last = plan_ahead(last) if isinstance(last, HorizonPlan) else last
     memory = SynthesisMemory(
         torque=jnp.where(result.lost, state.solver.torque, torque),
         stop=jnp.where(result.lost, state.solver.stop, stop),
@@ -258,7 +265,7 @@ def first_problem(
     unit: Units,
     config: SynthesisConfig,
     pushes: Pushes | None = None,
-) -> qp.Problem:
+) -> qp.QuadraticProgram:
     """Problem of the first pass of ``synthesize`` in the backward form, to benchmark solvers."""
     _, _, target, outside = _outside(conf, state, config, pushes)
     at_v, M = jnp.zeros_like(conf.v), mass_matrix(conf.model, conf.kin)

@@ -25,10 +25,10 @@ from jaxsim.math.products import matmul
 from jaxsim.model import Model
 from jaxsim.solvers import qp, stages
 from jaxsim.solvers.interior_point import largest
-from jaxsim.solvers.riccati import Chain, Rows
+from jaxsim.solvers.riccati import Chain, StageRows
 from jaxsim.synthesis.configuration import Configuration
 from jaxsim.synthesis.contact_forces import EDGES
-from jaxsim.synthesis.passes import Attempt, Plan, problem_now, result_of
+from jaxsim.synthesis.passes import Attempt, HorizonPlan, problem_now, result_of
 from jaxsim.synthesis.problem import Linearised, equations_of_motion, motor_mask
 from jaxsim.synthesis.stops import Blocked, stops, with_stops
 from jaxsim.synthesis.tasks import TaskRows, Tasks
@@ -44,20 +44,20 @@ class Ahead:
     before: Array  # (nv,) torques of the step before [N m or N]
 
 
-def first_plan(model: Model, last: qp.Start, config) -> Plan:
+def first_plan(model: Model, last: qp.Start, config) -> HorizonPlan:
     """Initial plan: the solution ``last`` of a single step's QP, repeated in every frame."""
     ne = (len(last.x) - model.topology.nv) // EDGES
     limits = 2 * len(last.at_ceiling)
     rows = 2 * len(with_stops(model.topology)) + ne * EDGES + ne + limits
     frames = (config.window, 1)
-    return Plan(
+    return HorizonPlan(
         x=jnp.tile(last.x, frames),
         equality=jnp.tile(last.equality, frames),
         inequality=jnp.zeros((config.window, rows), last.x.dtype),
     )
 
 
-def plan_ahead(plan: Plan) -> Plan:
+def plan_ahead(plan: HorizonPlan) -> HorizonPlan:
     """Shift a plan by one step; its last frame is repeated."""
     return jax.tree.map(lambda x: jnp.concatenate([x[1:], x[-1:]]), plan)
 
@@ -71,15 +71,15 @@ def window_attempts(conf: Configuration, bears: Array, ahead: Ahead, unit, confi
     now = jnp.zeros_like(conf.v[0])
     torque = ahead.torque(ahead.before, now)
 
-    def attempt(blocked: Blocked, last: Plan):
-        def sweep(plan: Plan, _):
+    def attempt(blocked: Blocked, last: HorizonPlan):
+        def sweep(plan: HorizonPlan, _):
             problem = window_problem(conf, bears, blocked, plan, ahead, unit, config)
             more = problem.b.shape[1] - plan.equality.shape[1]  # rows of ``Tasks.fixed``
             equality = jnp.pad(plan.equality, ((0, 0), (0, more)))
             start = plan.x, equality, plan.inequality
             s = stages.solve(problem, start, config.iterations, config.tolerance)
             roots = s.equality[:, : plan.equality.shape[1]]
-            return Plan(s.u, roots, s.inequality), replace(s, u=s.u[0])
+            return HorizonPlan(s.u, roots, s.inequality), replace(s, u=s.u[0])
 
         plan, found = jax.lax.scan(sweep, last, None, length=config.sweeps)
         found = jax.tree.map(lambda x: x[-1], found)
@@ -93,7 +93,9 @@ def window_attempts(conf: Configuration, bears: Array, ahead: Ahead, unit, confi
     return attempt
 
 
-def _of_first_frame(problem: qp.Problem, solution: stages.Solution, config) -> qp.Solution:
+def _of_first_frame(
+    problem: qp.QuadraticProgram, solution: stages.StagedSolution, config
+) -> qp.QPSolution:
     """Repack the horizon's solution as a solution of the first frame's QP.
 
     Multipliers other than those of equations are zero.
@@ -107,7 +109,7 @@ def _of_first_frame(problem: qp.Problem, solution: stages.Solution, config) -> q
     missed = jnp.abs(matmul(problem.A, x) - problem.b) > allowed
     beyond = jnp.concatenate([jnp.zeros(len(x) - nb, bool), beyond])
     none = jnp.zeros_like(problem.lower)
-    return qp.Solution(
+    return qp.QPSolution(
         x=x,
         equality=solution.equality[0],
         inequality=jnp.zeros_like(problem.h),
@@ -132,8 +134,14 @@ def _linear(conf: Configuration, v: Array, elapsed: Array, ahead: Ahead, unit, c
 
 
 def window_problem(
-    conf: Configuration, bears: Array, blocked: Blocked, plan: Plan, ahead: Ahead, unit, config
-) -> stages.Problem:
+    conf: Configuration,
+    bears: Array,
+    blocked: Blocked,
+    plan: HorizonPlan,
+    ahead: Ahead,
+    unit,
+    config,
+) -> stages.StagedProgram:
     """QP of all frames, linearised about a plan. bears (nv,), blocked: of the first frame."""
     model, nv, count = conf.model, conf.v.shape[0], config.window
     velocity = plan.x[:, :nv]
@@ -154,7 +162,9 @@ def window_problem(
     return jax.vmap(frame)(q, v, plan.x, first, elapsed, jnp.sqrt(last))
 
 
-def _frame(conf, q, v, x, begins, blocked, elapsed, goals, ahead, unit, config) -> stages.Problem:
+def _frame(
+    conf, q, v, x, begins, blocked, elapsed, goals, ahead, unit, config
+) -> stages.StagedProgram:
     """Build the stage of one frame, linearised about the plan.
 
     q (nq,), v (nv,) at the frame's beginning, and its x (n,). begins: () bool of the first frame,
@@ -188,10 +198,10 @@ def _frame(conf, q, v, x, begins, blocked, elapsed, goals, ahead, unit, config) 
         return (*at_x, matmul(C, x) - least, torque), (of_x, (*at_x, matmul(C, x) - least, torque))
 
     by_state, (of_x, at_x) = jax.jacfwd(rows, has_aux=True)(jnp.zeros_like(scale))
-    J, A, C, torque = (Rows(a, b) for a, b in zip(of_x, by_state))
+    J, A, C, torque = (StageRows(a, b) for a, b in zip(of_x, by_state))
     r, b, least, given = (matmul(a, x) - at for a, at in zip(of_x, at_x))
     chain, f = _chain(model, q, x, torque, given, scale, unit, config)
-    return stages.Problem(J, r, A, b, C, least, chain, f)
+    return stages.StagedProgram(J, r, A, b, C, least, chain, f)
 
 
 def _chain(model, q, x, torque, offset, scale, unit, config) -> tuple[Chain, Array]:
@@ -226,7 +236,7 @@ def _times(tasks: Tasks, root: Array) -> Tasks:
     return replace(tasks, goals=goals)
 
 
-def _one_sided(model: Model, p: qp.Problem) -> tuple[Array, Array]:
+def _one_sided(model: Model, p: qp.QuadraticProgram) -> tuple[Array, Array]:
     """Collect all inequalities as C x >= d, (c, n), (c,): ranges, coefficients, rows, ceilings."""
     limited, n = np.array(model.topology.v_start)[with_stops(model.topology)], p.J.shape[1]
     eye = jnp.eye(n, dtype=p.J.dtype)

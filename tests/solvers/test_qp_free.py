@@ -40,7 +40,7 @@ pytestmark = pytest.mark.usefixtures("x64_module")
 solve, sharp = solver(), solver(tolerance=1e-10)
 
 
-def without_bounds(p: qp.Problem, free: int = FREE) -> qp.Problem:
+def without_bounds(p: qp.QuadraticProgram, free: int = FREE) -> qp.QuadraticProgram:
     """Those of the first unknowns left away."""
     return replace(p, lower=p.lower[..., free:], upper=p.upper[..., free:])
 
@@ -155,7 +155,7 @@ def test_broken_members_change_no_bit_of_others(batch):
         np.testing.assert_array_equal(a[others], b[others])
 
 
-def number(p: qp.Problem, free: int):
+def number(p: qp.QuadraticProgram, free: int):
     s = all_bounds(qp.solve(p, tolerance=1e-9, smoothing=1e-3), free)
     parts = jnp.concatenate([s.x, s.equality, s.inequality, s.at_ceiling, s.at_lower, s.at_upper])
     return jnp.sum(jnp.sin(parts) * jnp.cos(jnp.arange(parts.shape[0])))

@@ -18,7 +18,7 @@ from jaxsim.synthesis.config import SynthesisConfig, units
 from jaxsim.synthesis.configuration import configuration_at
 from jaxsim.synthesis.contact_forces import EDGES, contact_modes
 from jaxsim.synthesis.measured import cone_excess, needed_torque
-from jaxsim.synthesis.passes import Plan
+from jaxsim.synthesis.passes import HorizonPlan
 from jaxsim.synthesis.problem import motor_mask
 from jaxsim.synthesis.scheme import PerStepOptimisation
 from jaxsim.synthesis.several import SeveralCharacters
@@ -79,7 +79,7 @@ def sweep(model):
             p = window_problem(conf, conf.v > 1e9, none, plan, ahead, units(model), config)
             equality = jnp.pad(plan.equality, ((0, 0), (0, p.b.shape[1] - ROWS)))
             s = stages.solve(p, (plan.x, equality, plan.inequality))
-            return Plan(s.u, s.equality[:, :ROWS], s.inequality), replace(s, u=s.u[0])
+            return HorizonPlan(s.u, s.equality[:, :ROWS], s.inequality), replace(s, u=s.u[0])
 
         return quick_jit(once)
 

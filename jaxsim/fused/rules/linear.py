@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from jaxsim.fused.builder import Builder
+from jaxsim.fused.builder import ProgramBuilder
 from jaxsim.fused.errors import NoRule
 from jaxsim.fused.lower import Stored, rule, unsupported
 from jaxsim.fused.rules import tiles
@@ -20,7 +20,7 @@ MOST_OF_A_MATRIX = 4_000  # of an unrolled product of a matrix and a vector
 FULL = 0.25  # least share of a product's entries with a term for which a loop adds it
 
 
-def total(b: Builder, terms: list, dtype):
+def total(b: ProgramBuilder, terms: list, dtype):
     """Sum of values, in halves, so that a long sum is no long chain."""
     if not terms:
         return b.constant(np.zeros((), dtype))
@@ -204,7 +204,7 @@ def _is_large(a, dtype) -> bool:
     return stored and a.size > MOST_OF_A_MATRIX and min(a.shape) > 1
 
 
-def _in_tiles(b: Builder, m: Stored) -> Matrix:
+def _in_tiles(b: ProgramBuilder, m: Stored) -> Matrix:
     """Copy of a matrix in tiles, made once, as far out as possible, and reused while valid."""
     if m.in_tiles is None or not m.in_tiles.places[0, 0].home.open:
         with b.within(b.outermost(m.memory)):
@@ -212,7 +212,7 @@ def _in_tiles(b: Builder, m: Stored) -> Matrix:
     return m.in_tiles
 
 
-def _product(b: Builder, left: np.ndarray, right: np.ndarray, dtype) -> np.ndarray:
+def _product(b: ProgramBuilder, left: np.ndarray, right: np.ndarray, dtype) -> np.ndarray:
     """Product left right^T (p, q) of objects left (p, m) and right (q, m).
 
     In a large product, the terms that many entries have are added by loops over tiles.
@@ -247,7 +247,7 @@ def _is_mask(m: np.ndarray) -> bool:
     return m.shape[1] > 1 and all(v.is_constant and v.data in (0, 1) for v in m.flat)
 
 
-def _sums(b: Builder, mask: np.ndarray, right: np.ndarray, dtype) -> np.ndarray:
+def _sums(b: ProgramBuilder, mask: np.ndarray, right: np.ndarray, dtype) -> np.ndarray:
     """Product mask right^T (p, q), with partial sums shared between rows.
 
     A row's sum is used in the sums that contain it, as in those of the branches of a tree.
@@ -268,7 +268,9 @@ def _sums(b: Builder, mask: np.ndarray, right: np.ndarray, dtype) -> np.ndarray:
     return out
 
 
-def _product_with_vector(b: Builder, left: np.ndarray, right: np.ndarray, dtype) -> np.ndarray:
+def _product_with_vector(
+    b: ProgramBuilder, left: np.ndarray, right: np.ndarray, dtype
+) -> np.ndarray:
     """Product left right^T where one of both is a single row; a large full matrix uses tiles."""
     matrix, vector = (left, right[0]) if len(right) == 1 else (right, left[0])
     filled = _filled(matrix) & _filled(vector[None])
@@ -328,7 +330,7 @@ def _triangular_solve(lowering, eqn, a, b):
     return out if left else np.swapaxes(out, -1, -2)
 
 
-def _solve(b: Builder, m, right, transposed: bool, unit: bool) -> np.ndarray:
+def _solve(b: ProgramBuilder, m, right, transposed: bool, unit: bool) -> np.ndarray:
     """Solve m^-1 right (n, k) for a lower triangle m (n, n), or m^-T right."""
     m = m.T if transposed else m
     x, order = np.empty(right.shape, object), range(len(m))[:: -1 if transposed else 1]

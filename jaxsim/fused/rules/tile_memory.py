@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxsim.fused.builder import Builder
-from jaxsim.fused.program import Memory, Value
+from jaxsim.fused.builder import ProgramBuilder
+from jaxsim.fused.program import KernelMemory, Value
 
 TILE = 8
 EntryFilter = Callable[[int, int], bool]
@@ -32,15 +32,15 @@ def lower(i: int, j: int) -> bool:
 class Tiles:
     """Local memory of tiles, which loops read and write alternately."""
 
-    builder: Builder
+    builder: ProgramBuilder
     places: Any  # (8, 8) objects: Memory
 
     @classmethod
-    def of(cls, builder: Builder, count: int, dtype: np.dtype) -> "Tiles":
+    def of(cls, builder: ProgramBuilder, count: int, dtype: np.dtype) -> "Tiles":
         """Allocate memory of ``count`` tiles."""
         places = np.empty((TILE, TILE), object)
         for at in np.ndindex(TILE, TILE):
-            places[at] = Memory("local", dtype, count)
+            places[at] = KernelMemory("local", dtype, count)
         return cls(builder, places)
 
     def read(self, tile: Value, includes: EntryFilter = whole) -> Any:
@@ -62,13 +62,13 @@ class Tiles:
 class Matrix:
     """Read-only matrix in local memory, in tiles, row by row of them."""
 
-    builder: Builder
+    builder: ProgramBuilder
     places: Any  # (8, 8) objects: Memory; (8, 1) of a single column
     rows: int  # of tiles
     columns: int
 
     @classmethod
-    def of(cls, b: Builder, m: np.ndarray) -> "Matrix":
+    def of(cls, b: ProgramBuilder, m: np.ndarray) -> "Matrix":
         """Store objects m (p, q) in tiles, padded with zeros; equal m share memory."""
         rows, columns = map(tiles_across, m.shape)
         padded = np.full((TILE * rows, TILE * columns), b.constant(m[0, 0].dtype.type(0)), object)
@@ -79,7 +79,9 @@ class Matrix:
         return cls(b, places, rows, columns)
 
     @classmethod
-    def copied(cls, b: Builder, source: Memory, shape, start: int, pitch: int) -> "Matrix":
+    def copied(
+        cls, b: ProgramBuilder, source: KernelMemory, shape, start: int, pitch: int
+    ) -> "Matrix":
         """Copy a matrix of ``shape`` from memory, whose rows are ``pitch`` numbers apart.
 
         Loops copy it, so that its size does not make the kernel larger.
@@ -87,7 +89,7 @@ class Matrix:
         rows, columns = map(tiles_across, shape)
         places: Any = np.empty((TILE, TILE), object)
         for at in np.ndindex(TILE, TILE):
-            places[at] = Memory("local", source.dtype, rows * columns, b.block)
+            places[at] = KernelMemory("local", source.dtype, rows * columns, b.block)
         zero = b.constant(source.dtype.type(0))
 
         def parts(n: int) -> list[tuple[int, int, int]]:
@@ -131,17 +133,19 @@ def tiles_across(n: int) -> int:
     return -(-n // TILE)
 
 
-def integer(b: Builder, k: int) -> Value:
+def integer(b: ProgramBuilder, k: int) -> Value:
     """Make the value of a known int32."""
     return b.constant(np.int32(k))
 
 
-def successor(b: Builder, k: Value) -> Value:
+def successor(b: ProgramBuilder, k: Value) -> Value:
     """Make the value k + 1."""
     return b.op("add", k, integer(b, 1))
 
 
-def loop(b: Builder, first: Value, last: Value, carry: list[Value], body: Callable) -> list[Value]:
+def loop(
+    b: ProgramBuilder, first: Value, last: Value, carry: list[Value], body: Callable
+) -> list[Value]:
     """Make a loop carry = body(k, carry), k from ``first`` up to before ``last``: last carry."""
 
     def round_(_, values):

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxsim.fused.builder import Builder
-from jaxsim.fused.program import Memory, Value
+from jaxsim.fused.builder import ProgramBuilder
+from jaxsim.fused.program import KernelMemory, Value
 from jaxsim.fused.rules.tile_memory import (
     TILE,
     EntryFilter,
@@ -29,7 +29,7 @@ BLOCK = 4  # rows and columns of a sum of products that registers hold at once
 AT_ONCE = 4  # products in a round of the loop that adds them up; a power of 2
 
 
-def cholesky(b: Builder, m: np.ndarray) -> np.ndarray:
+def cholesky(b: ProgramBuilder, m: np.ndarray) -> np.ndarray:
     """Lower Cholesky factor (n, n) of m (n, n), objects of which the lower triangle is read."""
     tiles, count = _lower_tiles(b, m), tiles_across(len(m))
 
@@ -76,7 +76,7 @@ def _reduced(
     return tile
 
 
-def _factor(b: Builder, m: np.ndarray) -> tuple[np.ndarray, list[Value]]:
+def _factor(b: ProgramBuilder, m: np.ndarray) -> tuple[np.ndarray, list[Value]]:
     """Lower Cholesky factor of a tile, and the inverse of its diagonal."""
     out, inverse, one = m.copy(), [], b.constant(m[0, 0].dtype.type(1))
     for j in range(TILE):
@@ -90,7 +90,7 @@ def _factor(b: Builder, m: np.ndarray) -> tuple[np.ndarray, list[Value]]:
     return out, inverse
 
 
-def _divided(b: Builder, tile: Any, diagonal: np.ndarray, inverse: list[Value]) -> Any:
+def _divided(b: ProgramBuilder, tile: Any, diagonal: np.ndarray, inverse: list[Value]) -> Any:
     """Multiply a tile by the inverse transpose of a lower triangle; inverse: of its diagonal."""
     for c, r in np.ndindex(TILE, TILE):
         rest = _minus(b, tile[r, c], tile[r, :c], diagonal[c, :c])
@@ -98,7 +98,9 @@ def _divided(b: Builder, tile: Any, diagonal: np.ndarray, inverse: list[Value]) 
     return tile
 
 
-def solve(b: Builder, m: np.ndarray, right: np.ndarray, transposed=False, unit=False) -> np.ndarray:
+def solve(
+    b: ProgramBuilder, m: np.ndarray, right: np.ndarray, transposed=False, unit=False
+) -> np.ndarray:
     """Solve m^-1 right (n, k) for a lower triangle m (n, n), or m^-T right.
 
     Column by column, or for many columns of m^-1 right in tiles.
@@ -109,7 +111,7 @@ def solve(b: Builder, m: np.ndarray, right: np.ndarray, transposed=False, unit=F
         return _solve_together(tiles, right.T, count)[:n]
     padded = np.full((count * TILE, right.shape[1]), b.constant(dtype.type(0)), object)
     padded[:n] = right
-    places = [Memory("local", dtype, count) for _ in range(TILE)]  # of one column
+    places = [KernelMemory("local", dtype, count) for _ in range(TILE)]  # of one column
     rows = [(places[k % TILE], integer(b, k // TILE)) for k in range(len(padded))]
     out = np.empty(right.shape, object)
     for column in range(right.shape[1]):
@@ -154,7 +156,7 @@ def _solve_together(tiles: Tiles, right: np.ndarray, count: int) -> np.ndarray:
     return padded[: len(right)].T
 
 
-def _substitute(tiles: Tiles, places: list[Memory], transposed: bool, unit: bool) -> Callable:
+def _substitute(tiles: Tiles, places: list[KernelMemory], transposed: bool, unit: bool) -> Callable:
     """Body of the substitution loop, which solves for the next eight unknowns."""
     b, count = tiles.builder, places[0].size
     last, order = integer(b, count - 1), range(TILE)[:: -1 if transposed else 1]
@@ -187,7 +189,7 @@ def _substitute(tiles: Tiles, places: list[Memory], transposed: bool, unit: bool
     return step
 
 
-def product(b: Builder, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+def product(b: ProgramBuilder, left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Product left right^T (p, q) of objects left (p, m) and right (q, m), by loops over tiles.
 
     Only half of it is computed if both are one array.
@@ -227,7 +229,7 @@ def product_of(x: Matrix, y: Matrix) -> np.ndarray:
     return out.reshape(x.columns * TILE, y.columns * TILE)
 
 
-def times(b: Builder, m: np.ndarray, x: np.ndarray) -> np.ndarray:
+def times(b: ProgramBuilder, m: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Product m x (p,) of objects m (p, q) and x (q,); a matrix and its transpose share memory."""
     transposed = m.shape[0] < m.shape[1]
     return times_of(Matrix.of(b, m.T if transposed else m), x, transposed)[: len(m)]
@@ -240,7 +242,7 @@ def times_of(matrix: Matrix, x: np.ndarray, transposed: bool) -> np.ndarray:
     rows, columns = matrix.rows, matrix.columns
     if transposed:
         rows, columns = columns, rows
-    places = [Memory("local", dtype, rows) for _ in range(TILE)]
+    places = [KernelMemory("local", dtype, rows) for _ in range(TILE)]
 
     def row(i, _):
         def plus(j, values):
@@ -259,7 +261,12 @@ def times_of(matrix: Matrix, x: np.ndarray, transposed: bool) -> np.ndarray:
 
 
 def _sum_of_products(
-    b: Builder, count: Value, factors: Callable, dtype, includes: EntryFilter = whole, several=True
+    b: ProgramBuilder,
+    count: Value,
+    factors: Callable,
+    dtype,
+    includes: EntryFilter = whole,
+    several=True,
 ):
     """Sum of x y^T over (8, 8) x, y of ``factors(k)``, k up to before ``count``.
 
@@ -292,12 +299,12 @@ def _sum_of_products(
         yield from zip(block, values)
 
 
-def _next_row(b: Builder, first: Value, i: Value) -> Value:
+def _next_row(b: ProgramBuilder, first: Value, i: Value) -> Value:
     """Number of the first tile in row i + 1 of a lower triangle, from that of row i."""
     return b.op("add", first, successor(b, i))
 
 
-def _row(b: Builder, i: Value) -> Value:
+def _row(b: ProgramBuilder, i: Value) -> Value:
     """Number of the first tile in row i of a lower triangle."""
     twice = b.op("mul", i, successor(b, i))
     return b.op("shift_right_logical", twice, integer(b, 1))
@@ -308,7 +315,7 @@ def _numbered(count: int):
     return ((i, j, i * (i + 1) // 2 + j) for i in range(count) for j in range(i + 1))
 
 
-def _lower_tiles(b: Builder, m: np.ndarray) -> Tiles:
+def _lower_tiles(b: ProgramBuilder, m: np.ndarray) -> Tiles:
     """Store the lower triangle of m (n, n) in tiles, padded with that of the identity."""
     n, count, dtype = len(m), tiles_across(len(m)), m[0, 0].dtype
     padded = np.full((count * TILE, count * TILE), b.constant(dtype.type(0)), object)
@@ -323,7 +330,7 @@ def _lower_tiles(b: Builder, m: np.ndarray) -> Tiles:
     return tiles
 
 
-def _tiles_of_factor(b: Builder, m: np.ndarray) -> Tiles | None:
+def _tiles_of_factor(b: ProgramBuilder, m: np.ndarray) -> Tiles | None:
     """Memory that m (n, n) was read from, if it is the beginning of a factor in tiles."""
     places = np.empty((TILE, TILE), object)
     for at in zip(*np.tril_indices(len(m))):
@@ -336,14 +343,14 @@ def _tiles_of_factor(b: Builder, m: np.ndarray) -> Tiles | None:
     return Tiles(b, places)
 
 
-def _minus(b: Builder, value: Value, x, y) -> Value:
+def _minus(b: ProgramBuilder, value: Value, x, y) -> Value:
     """Make value - sum x y."""
     for u, v in zip(x, y):
         value = b.op("sub", value, b.op("mul", u, v))
     return value
 
 
-def _plus(b: Builder, value: Value, x, y) -> Value:
+def _plus(b: ProgramBuilder, value: Value, x, y) -> Value:
     for u, v in zip(x, y):
         value = b.op("add", value, b.op("mul", u, v))
     return value
