@@ -83,7 +83,7 @@ class BlockReport:
 
 @dataclass(frozen=True)
 class Explanation:
-    """A program in figures; ``str()`` is a report.
+    """Figures of a program; ``str()`` is a report.
 
     before: rough number of operations of the jaxpr, with zeros, ones and repetitions. step: a round
     of ``main``, the outermost loop with most operations; None without loops. A loop whose number of

@@ -1,4 +1,4 @@
-"""One time step: pose and contacts -> control -> free motion -> impulses -> new state.
+"""Time stepping: pose and contacts -> control -> free motion -> impulses -> new state.
 
 The step is semi-implicit Euler at velocity level. Damping, passive and of the PD controllers, is
 implicit: the free motion and the impulses see M + h D in the place of M, so that a light hand

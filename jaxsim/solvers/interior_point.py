@@ -1,4 +1,4 @@
-"""A primal-dual interior-point method for small convex QPs, in scaled units.
+"""Primal-dual interior-point method for small convex QPs, in scaled units.
 
 Mehrotra's predictor and corrector (On the implementation of a primal-dual interior point method,
 1992) on the proximally regularised conditions (Schwan, Jiang, Kuhn and Jones, PIQP, 2023). With s

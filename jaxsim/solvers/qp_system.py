@@ -1,4 +1,4 @@
-"""The linear system of one step of ``interior_point``, factorised and solved.
+"""Linear system of one step of ``interior_point``: factorisation and solution.
 
 The unknowns that have no bounds come first. A step adds nothing to their block of the matrix, so
 they are eliminated once, and a step factorises a matrix of the others alone.

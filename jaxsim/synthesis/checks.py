@@ -31,7 +31,7 @@ def _seen(model: Model, effectors: Effectors, state: State, part: Submodel) -> C
 
 
 class SynthesisError(ValueError):
-    """A scenario that cannot be optimised step by step, or members of a batch that failed."""
+    """Raised for a scenario that per-step optimisation cannot run, or for failed members."""
 
 
 def check_setup(

@@ -120,7 +120,7 @@ class Grips:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class HoldsNow:
-    """The holds in one step."""
+    """Holds in one step: their positions at its beginning and end, and the grips."""
 
     holds: Holds
     pos: Array  # (nh, 3) [m]

@@ -30,7 +30,7 @@ FAR = 1.0  # a point further away than this gets no non-penetration row [m]
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class EquationsOfMotion:
-    """The equations of motion of a step: L = inertia v' - force coefficients + rest."""
+    """Equations of motion of a step: L = inertia v' - force coefficients + rest."""
 
     inertia: Array  # (nv, nv) M / dt, and in the central form what h changes with v'
     rest: Array  # (nv,) L without v' and coefficients

@@ -119,7 +119,7 @@ class PerStepOptimisation(SynthesisConfig):
         return state.replace(solver=own.solver)
 
     def _holds(self, model: Model, state: State, grips: Grips | None) -> HoldsNow | None:
-        """Holds at the state's time, with who grips them; None without holds."""
+        """Holds at the state's time, with their grips; None without holds."""
         if self.holds is None:
             return None
         grips = self.holds.begin(state.q.dtype) if grips is None else grips

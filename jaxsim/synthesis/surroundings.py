@@ -84,7 +84,7 @@ class Surfaces:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Nearest:
-    """The nearest surface of each effector."""
+    """Nearest surface of each effector: gap, normal, friction and motion."""
 
     gap: Array  # (ne,) signed distance [m]
     normal: Array  # (ne, 3) unit, away from the surface
