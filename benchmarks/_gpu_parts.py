@@ -116,7 +116,7 @@ def _qp(options: dict, batch: int):
         name: jnp.asarray(np.resize(x, (batch, *x.shape[1:])), jnp.float32)
         for name, x in made.items()
     }
-    return lambda problem: qp.solve(problem).x, (qp.Problem(**fields),), 1
+    return lambda problem: qp.solve(problem).x, (qp.QuadraticProgram(**fields),), 1
 
 
 def _synthesis(options: dict, batch: int):

@@ -86,7 +86,7 @@ def abuse(problems, count: int) -> list[list[str]]:
         for seed in range(-(-count // (CHUNK * len(KINDS)))):
             p = {k: v.copy() for k, v in problems(CHUNK, seed).items()}
             edit(p, np.random.default_rng(seed + 10_000))
-            made = [qp.Problem(**{k: jnp.asarray(v, t) for k, v in p.items()})
+            made = [qp.QuadraticProgram(**{k: jnp.asarray(v, t) for k, v in p.items()})
                     for t in (jnp.float32, jnp.float64)]  # fmt: skip
             s, exact = run(made[0]), sharp(made[1])
             seen += np.bincount(s.status, minlength=4)

@@ -15,16 +15,16 @@ HEADER += ["iterations, mean / max: one", "levels", "unfinished: one", "levels"]
 
 
 def levels(p: dict[str, np.ndarray], best_of: Callable) -> list[list[str]]:
-    """A row for each precision; p: the stacked fields of qp.Problem, best_of(run): seconds."""
+    """A row for each precision; p: stacked fields of qp.QuadraticProgram, best_of(run): seconds."""
 
-    def three(p: qp.Problem):
+    def three(p: qp.QuadraticProgram):
         parts = tuple((p.J[rows], p.r[rows]) for rows in LEVELS)
         return solve_levels(parts, p.A, p.b, p.G, p.h, p.lower, p.upper, p.ceiling)
 
     programs = [jax.jit(jax.vmap(run)) for run in (lambda p: (qp.solve(p),), three)]
     table = []
     for dtype in (jnp.float32, jnp.float64):
-        problem = qp.Problem(**{name: jnp.asarray(x, dtype) for name, x in p.items()})
+        problem = qp.QuadraticProgram(**{name: jnp.asarray(x, dtype) for name, x in p.items()})
         found = [jax.block_until_ready(program(problem)) for program in programs]
         us = [
             1e6 * best_of(lambda run=run: jax.block_until_ready(run(problem))) / len(p["r"])  # noqa: B023

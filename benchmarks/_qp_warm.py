@@ -22,7 +22,8 @@ def warm(problems: Callable[[int], dict[str, np.ndarray]]) -> list[list[str]]:
         near = {k: v * (1 + CHANGE * rng.normal(size=v.shape)) if k in "JrAbG" else v
                 for k, v in p.items()}  # fmt: skip
         before, after = (
-            qp.Problem(**{k: jnp.asarray(v, jnp.float32) for k, v in x.items()}) for x in (p, near)
+            qp.QuadraticProgram(**{k: jnp.asarray(v, jnp.float32) for k, v in x.items()})
+            for x in (p, near)
         )
         cold, again = solve(after), solve(after, solve(before).start)
         rounds = [np.asarray(s.iterations) for s in (cold, again)]

@@ -16,7 +16,7 @@ from scipy.optimize import linprog
 from controllers.goals.climbing_moves import LIMBS
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.dynamics.rigid import bias_force
-from jaxsim.synthesis.problem import actuated
+from jaxsim.synthesis.problem import motor_mask
 from optimize.scenarios.scenario import Scenario
 
 NEAR = 0.01  # a joint that is nearer to its stop is at it [rad]
@@ -45,7 +45,7 @@ class Body:
             limit[[top.dof(toe) for toe in TOES]] *= 1e3
         return cls(
             limit,
-            actuated(top),
+            motor_mask(top),
             np.array(top.q_start)[joint],
             np.asarray(model.joint_lower)[joint],
             np.asarray(model.joint_upper)[joint],

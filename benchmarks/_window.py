@@ -20,11 +20,11 @@ from jaxsim.solvers import stages
 from jaxsim.synthesis.config import SynthesisConfig, units
 from jaxsim.synthesis.configuration import Configuration, configuration_at
 from jaxsim.synthesis.contact_forces import EDGES, contact_modes
-from jaxsim.synthesis.measured import effort, needed
-from jaxsim.synthesis.passes import Plan
+from jaxsim.synthesis.measured import effort, needed_torque
+from jaxsim.synthesis.passes import HorizonPlan
 from jaxsim.synthesis.stops import Blocked
 from jaxsim.synthesis.synthesizer import begin, synthesize
-from jaxsim.synthesis.tasks import Tasks, position_rows, stacked
+from jaxsim.synthesis.tasks import Tasks, position_rows, stack_rows
 from jaxsim.synthesis.window import Ahead, first_plan, window_problem
 from jaxsim.viewer.filmstrip import write_filmstrip
 from optimize.running.recording import shapes_of
@@ -208,7 +208,7 @@ def jump_tasks(wanted: Wish, height, end, conf, at_v, unit, dt, told: bool) -> T
     upright = position_rows(conf, 2 * conf.q[4:7], turn, at_v, jnp.sqrt(5.0), dt)
     tasks = wanted.tasks(conf, at_v, unit, dt)
     apart = air & (jnp.arange(conf.effectors.count) < HANDLE)
-    goals = stacked(tasks.goals, high, upright)
+    goals = stack_rows(tasks.goals, high, upright)
     return replace(tasks, goals=goals, still=jnp.where(apart, 0.0, tasks.still), apart=apart)
 
 
@@ -247,7 +247,7 @@ def film(scene: Scene, told: Told, path: Path) -> None:
     write_filmstrip(path, motion, frames=12)
 
 
-def planned(scene: Scene) -> Callable[[State, Plan, Array], tuple[Plan, Told]]:
+def planned(scene: Scene) -> Callable[[State, HorizonPlan, Array], tuple[HorizonPlan, Told]]:
     """One more QP of a jump's window from a state, about a plan: the plan after it, and what it
     comes to frame by frame."""
     wanted = wish(scene.model, scene.standing, com_weight=0.0, joint_weight=1.0, damping=0.05)
@@ -267,7 +267,7 @@ def planned(scene: Scene) -> Callable[[State, Plan, Array], tuple[Plan, Told]]:
         rows = plan.equality.shape[1]
         equality = jnp.pad(plan.equality, ((0, 0), (0, problem.b.shape[1] - rows)))
         s = stages.solve(problem, (plan.x, equality, plan.inequality), config.iterations)
-        after = Plan(s.u, s.equality[:, :rows], s.inequality)
+        after = HorizonPlan(s.u, s.equality[:, :rows], s.inequality)
         return after, followed(conf, after, s)
 
     def followed(conf, plan, s) -> Told:
@@ -277,7 +277,7 @@ def planned(scene: Scene) -> Callable[[State, Plan, Array], tuple[Plan, Told]]:
             on = contact_modes(here, unit.limb, config.slip_speed, config.dt)
             force = unit.force * jnp.sum(x[nv:].reshape(-1, EDGES, 1) * on.basis, axis=1)
             zero = jnp.zeros_like(v)
-            torque, root = needed(here, x[:nv], force, zero, config)
+            torque, root = needed_torque(here, x[:nv], force, zero, config)
             q = integrate(scene.model, q, x[:nv], config.dt)
             end = scene.seen(q, x[:nv])
             gap, most = end.near.gap[:HANDLE].min(), effort(scene.model, torque)

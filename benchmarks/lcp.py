@@ -78,11 +78,11 @@ def as_tasks(K, b):
 
 
 def pushing(J, r, iterations: int):
-    """Forces that only push, as a QP: a solution with the field of ``lcp.Solution`` used here."""
+    """Forces that only push, as a QP: solution with the field of ``lcp.LCPSolution`` used here."""
     m = r.shape[0]
     none, row = jnp.zeros((0, m), r.dtype), jnp.zeros(0, r.dtype)
     bounds = jnp.zeros(m, r.dtype), jnp.full(m, jnp.inf, r.dtype)
-    return qp.solve(qp.Problem(J, r, none, row, none, row, *bounds), None, iterations)
+    return qp.solve(qp.QuadraticProgram(J, r, none, row, none, row, *bounds), None, iterations)
 
 
 def parse(words: list[str]) -> argparse.Namespace:

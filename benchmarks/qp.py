@@ -2,7 +2,7 @@
 
     python benchmarks/qp.py --peers PYTHON    with the solvers in the environment of that Python
     python benchmarks/qp.py --record          and append the tables to benchmarks/RESULTS.md
-    python benchmarks/qp.py --problems FILE   those of a file: the fields of qp.Problem, stacked
+    python benchmarks/qp.py --problems FILE   those of a file: stacked fields of qp.QuadraticProgram
     python benchmarks/qp.py --abuse 100000    instead: infeasible, degenerate, badly scaled ones
     python benchmarks/qp.py --levels          instead: three levels of priority beside one QP
     python benchmarks/qp.py --warm            instead: iterations of problems that change by 0.3%
@@ -36,9 +36,12 @@ SHAPES = {  # velocities, with limits; forces, masked; equations, inequalities, 
 
 
 def random_problems(count, nv, limits, nf, masked, e, k, m, weak, seed=0) -> dict[str, np.ndarray]:
-    """Fields of qp.Problem, float64, members first. Tasks on velocities weigh 0.03 to 30 each, on
-    forces ``weak``; some point has room in all inequalities; two rows of G are idle. Without
-    limits the velocities have no bounds; with some, all unknowns have, most of them infinite."""
+    """Fields of qp.QuadraticProgram, float64, members first.
+
+    Tasks on velocities weigh 0.03 to 30 each, on forces ``weak``; some point has room in all
+    inequalities; two rows of G are idle. Without limits the velocities have no bounds; with some,
+    all unknowns have, most of them infinite.
+    """
     rng = np.random.default_rng(seed)
     n, tasks = nv + nf, m - limits - nf
     J, r = np.zeros((count, m, n)), np.zeros((count, m))
@@ -100,13 +103,13 @@ class Ours:
     def problem(self, dtype, batch: int | None = None):
         batch = batch or self.count
         reps = -(-batch // self.count)
-        return self.qp.Problem(
+        return self.qp.QuadraticProgram(
             **{
                 f.name: self.jnp.asarray(
                     np.tile(self.p[f.name], (reps, *[1] * (self.p[f.name].ndim - 1)))[:batch],
                     dtype,
                 )
-                for f in fields(self.qp.Problem)
+                for f in fields(self.qp.QuadraticProgram)
                 if f.name in self.p
             }
         )

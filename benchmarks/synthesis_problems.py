@@ -24,7 +24,7 @@ CASES = {"standing": (1.0, 10.0), "stepping": (1.0, 400.0), "slipping": (0.2, 40
 
 
 def harvest(members: int, count: int) -> dict[str, np.ndarray]:
-    """Fields of qp.Problem, stacked: of each case ``members`` characters, ``count`` QPs each.
+    """Fields of qp.QuadraticProgram, stacked: ``count`` of each of ``members`` characters a case.
 
     A QP is left out where its step or one of the next ones failed, with all that come after it.
     """
@@ -55,7 +55,7 @@ def harvest(members: int, count: int) -> dict[str, np.ndarray]:
             f"contacts, states {np.bincount(state[good]).tolist()}",
             flush=True,
         )
-        made = {f.name: getattr(problems, f.name) for f in fields(qp.Problem)}
+        made = {f.name: getattr(problems, f.name) for f in fields(qp.QuadraticProgram)}
         parts.append({name: x[good] for name, x in made.items() if x is not None})
     together = {k: np.concatenate([p[k] for p in parts]) for k in parts[0]}
     order = np.random.default_rng(0).permutation(len(together["r"]))

@@ -16,7 +16,7 @@ from jax import Array
 from controllers.numbers import path_of
 from jaxsim.model import Model, State
 from jaxsim.simulation.checks import check_controller
-from jaxsim.tree_paths import read, written
+from jaxsim.tree_paths import read, write
 
 # Earlier name -> name, of members that a class may still define for one version.
 RENAMED = {
@@ -82,7 +82,7 @@ class Controller:
         Raises KeyError for what is neither, with the nearest labels and paths, IndexError for an
         element out of range, ValueError for a value of another shape.
         """
-        return written(self, path_of(self, name), value)
+        return write(self, path_of(self, name), value)
 
     # ---- phases ------------------------------------------------------------------------------
 

@@ -1,10 +1,11 @@
-"""Gradients beside those of copies that begin a few roundings away.
+"""Gradients compared with those of copies that start a few roundings away.
 
     checked = checked_gradient(jax.vmap(jax.grad(loss)), states)
-    checked.gradient[~checked.named]   # of members that rounding does not send another way
+    checked.gradient[~checked.named]   # of members whose motion does not depend on rounding
 
 A contact that sticks or slides, or lifts off a step earlier, has another derivative. Where rounding
-decides it, float32 has the derivative of another motion than float64, and nothing in it shows that.
+decides it, float32 has the derivative of another motion than float64, and the gradient alone does
+not show that.
 """
 
 from collections.abc import Callable
@@ -18,16 +19,16 @@ from jax import Array
 
 from jaxsim.model.state import State
 
-ROUNDINGS = 2.0  # units of rounding that a copy begins away
+ROUNDINGS = 2.0  # distance of a copy's start [units of rounding]
 TOLERANCE = 1e-3  # relative difference of gradients from which on a member is named
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class CheckedGradient:
-    """Gradients of n members, and those to be left out or taken again in float64."""
+    """Gradients of n members, and the members to leave out or repeat in float64."""
 
-    gradient: Any  # a tree of (n, ...)
+    gradient: Any  # tree of (n, ...)
     change: Array  # (n,) relative difference to the copy's, of the leaf where it is largest
     named: Array  # (n,) bool: the change is above the tolerance, or not finite
 
@@ -40,15 +41,15 @@ def checked_gradient(
     roundings: float = ROUNDINGS,
     seed: int = 0,
 ) -> CheckedGradient:
-    """Gradients of a batch, and which of them rounding decides.
+    """Gradients of a batch, and the members whose gradient rounding decides.
 
     gradient: of (states, *others), a tree of arrays (n, ...), as
     ``jax.vmap(jax.grad(loss))`` gives it; it is called twice. states: n of them, q (n, nq). others:
-    whatever else the gradient needs. The second call begins from positions and velocities moved by
-    ``roundings`` units of rounding of their size, at least of 1, up or down as ``seed`` draws.
+    further arguments of the gradient. The second call starts from positions and velocities moved by
+    ``roundings`` units of rounding of their size, at least of 1, up or down by the random ``seed``.
     In float64 that is so little that hardly a member is named.
 
-    Raises TypeError for states that are no State, ValueError for one state alone or for gradients
+    Raises TypeError for states that are no State, ValueError for a single state or for gradients
     without an axis of members.
 
     >>> import jax, jax.numpy as jnp
@@ -75,13 +76,13 @@ def checked_gradient(
 
 
 def _moved(x: Array, roundings: float, rng: np.random.Generator) -> Array:
-    """Each number of x so many units of rounding up or down."""
+    """Move each number of x by ``roundings`` units of rounding up or down."""
     signs = jnp.asarray(rng.choice((-1.0, 1.0), jnp.shape(x)), x.dtype)
     return x + roundings * jnp.finfo(x.dtype).eps * jnp.maximum(jnp.abs(x), 1.0) * signs
 
 
 def _change(slope: Array, other: Array, members: int) -> Array:
-    """(n,) relative difference; 0 where both are zero."""
+    """(n,) relative difference of two gradients; 0 where both are zero."""
     if jnp.ndim(slope) == 0 or jnp.shape(slope)[0] != members:
         raise ValueError(
             f"a gradient has shape {jnp.shape(slope)}; expected ({members}, ...), that of each"

@@ -1,11 +1,11 @@
-"""Waiting less for programs to be compiled, and knowing what is waited for.
+"""Cache of compiled programs, and notices of long compilations.
 
     import jaxsim
 
-    jaxsim.enable_cache()                    # compiled programs are kept for the next start
-    jaxsim.compile_notices(after=None)       # no word on stderr about what takes long
+    jaxsim.enable_cache()                    # compiled programs are cached for the next start
+    jaxsim.compile_notices(after=None)       # no notices of long compilations on stderr
 
-Nothing happens on import: the notices begin with the first rollout, or when they are asked for.
+Nothing happens on import: the notices begin with the first rollout, or with ``compile_notices``.
 """
 
 import contextlib
@@ -18,32 +18,32 @@ from pathlib import Path
 
 import jax
 
-LONG = 5.0  # a compilation about which a word is said [s]
-REMINDERS = (30.0, 120.0, 600.0)  # when the word is said again [s]
-# XLA's options that ``enable_cache`` sets: what takes less time to compile is not kept.
+LONG = 5.0  # least duration of a compilation with a notice [s]
+REMINDERS = (30.0, 120.0, 600.0)  # times of further notices [s]
+# XLA's options that ``enable_cache`` sets: programs that compile faster are not cached.
 _OPTIONS = {
     "jax_enable_compilation_cache": True,
     "jax_persistent_cache_min_compile_time_secs": 0.3,
     "jax_persistent_cache_min_entry_size_bytes": -1,
 }
 _FOLDER = "jax_compilation_cache_dir"
-_STARTS = "/jax/core/compile/jaxpr_to_mlir_module_duration"  # told as XLA is about to compile
+_STARTS = "/jax/core/compile/jaxpr_to_mlir_module_duration"  # event just before XLA compiles
 _ENDS = "/jax/core/compile/backend_compile_duration"
 
 
 def cache_folder() -> Path:
-    """Where compiled programs are kept: $XDG_CACHE_HOME/jaxsim/xla, else ~/.cache/jaxsim/xla."""
+    """Folder of cached programs: $XDG_CACHE_HOME/jaxsim/xla, else ~/.cache/jaxsim/xla."""
     home = os.environ.get("XDG_CACHE_HOME")
     return (Path(home) if home else Path.home() / ".cache") / "jaxsim" / "xla"
 
 
 def enable_cache(folder: str | os.PathLike | None = None) -> Path:
-    """Keep what XLA compiles in a folder, so that the next start of a script finds it there.
+    """Cache XLA's compiled programs in a folder for the next start of a script.
 
-    folder: by default the one that JAX was told to use already, as it was told to, else
-    ``cache_folder()``, which the command line uses too. May be called at any time; of JAX's
-    settings it changes those of the cache alone. Fused kernels are kept by Dr.Jit, with or without
-    this. Returns the folder; raises OSError where it cannot be written.
+    folder: by default the one in JAX's settings, which then do not change, else
+    ``cache_folder()``, which the command line uses too. May be called at any time; only JAX's
+    settings of the cache change. Dr.Jit caches fused kernels, with or without this. Returns the
+    folder; raises OSError where it cannot be written.
     """
     given = getattr(jax.config, _FOLDER)
     if folder is None and given is not None:
@@ -62,12 +62,12 @@ def enable_cache(folder: str | os.PathLike | None = None) -> Path:
 
 
 def cache_settings() -> dict[str, object]:
-    """JAX's options of the cache as they are; for ``set_cache``."""
+    """Current values of JAX's options of the cache; for ``set_cache``."""
     return {name: getattr(jax.config, name) for name in (*_OPTIONS, _FOLDER)}
 
 
 def set_cache(options: dict[str, object]) -> None:
-    """Set options of JAX's cache, whatever has been compiled before."""
+    """Set options of JAX's cache, also after programs were compiled."""
     from jax.experimental.compilation_cache import compilation_cache
 
     before = cache_settings()
@@ -81,22 +81,22 @@ def set_cache(options: dict[str, object]) -> None:
 
 
 class _Notices:
-    """Whether and after how long to tell; the watches of the compilations that run now."""
+    """Settings of the notices, and the watches of the compilations that run now."""
 
     def __init__(self):
         self.after: float | None = LONG
         self.listening = False
-        self.of_thread = threading.local()  # .watch: of what XLA compiles there
+        self.of_thread = threading.local()  # .watch: of XLA's compilation in that thread
 
 
 _notices = _Notices()
 
 
 def compile_notices(after: float | None = LONG) -> None:
-    """Tell on stderr about a compilation that takes longer than ``after`` [s]; None: never.
+    """Report compilations longer than ``after`` [s] on stderr; None: never.
 
-    Once it has taken that long, again after half a minute, two and ten minutes, and at its end,
-    with the time so far. Holds for all that XLA and the fused back end compile in this process.
+    There is a notice after that time, after half a minute, two and ten minutes, and at the end,
+    with the time so far, for all compilations of XLA and the fused back end in this process.
     """
     if after is not None and not after > 0:
         raise ValueError(f"after is {after}; give a positive time in seconds, or None")
@@ -107,7 +107,7 @@ def compile_notices(after: float | None = LONG) -> None:
 
 @contextlib.contextmanager
 def notices_after(after: float | None) -> Iterator[None]:
-    """``compile_notices`` for the time of a context."""
+    """Context with other ``compile_notices``; the old ones return after it."""
     before = _notices.after
     compile_notices(after)
     try:
@@ -117,14 +117,14 @@ def notices_after(after: float | None) -> Iterator[None]:
 
 
 def listen() -> None:
-    """Begin to watch what XLA compiles; once a process."""
+    """Start to watch XLA's compilations; once a process."""
     if not _notices.listening:
         _notices.listening = True
         jax.monitoring.register_event_duration_secs_listener(_on_event)
 
 
 def _on_event(event: str, duration_secs: float, **about: str | int) -> None:
-    """XLA begins as soon as a program is lowered, and says so only by that."""
+    """Start and end the watch of a compilation; XLA compiles as soon as a program is lowered."""
     local = _notices.of_thread
     if event == _STARTS and _notices.after is not None:
         _end(local)
@@ -141,10 +141,10 @@ def _end(local: threading.local) -> None:
 
 
 @contextlib.contextmanager
-def watched(what: str, hint: str = "", after: float | None = None) -> Iterator[None]:
-    """Tell on stderr how long ``what`` takes, if it takes long; hint: what to do about it.
+def notice_if_long(what: str, hint: str = "", after: float | None = None) -> Iterator[None]:
+    """Context that reports on stderr how long ``what`` takes, if it takes long; hint: a remedy.
 
-    after: the time of the first word, by default that of ``compile_notices``.
+    after: time of the first notice [s], by default that of ``compile_notices``.
     """
     if _notices.after is None:
         yield
@@ -157,7 +157,7 @@ def watched(what: str, hint: str = "", after: float | None = None) -> Iterator[N
 
 
 class Watch:
-    """A thread that waits beside another one, and speaks if that takes long."""
+    """Thread that waits beside another one, and reports if that takes long."""
 
     def __init__(self, what: str, hint: str = "", after: float | None = None, by_xla: bool = False):
         self.what, self.hint, self.by_xla = what, hint, by_xla
@@ -167,7 +167,7 @@ class Watch:
         threading.Thread(target=self._wait, daemon=True, name="jaxsim notices").start()
 
     def end(self) -> None:
-        """What was waited for is there."""
+        """End the watch, with a last notice if there was one before."""
         self.done.set()
         if self.told:
             seconds = time.perf_counter() - self.began
@@ -187,7 +187,7 @@ class Watch:
 
 
 def _compiles(thread: int) -> bool:
-    """Whether a thread is inside of JAX's call of XLA's compiler."""
+    """True if a thread is inside JAX's call of XLA's compiler."""
     frame = sys._current_frames().get(thread)
     while frame is not None:
         if Path(frame.f_code.co_filename).parts[-3:] == ("jax", "_src", "compiler.py"):
@@ -197,7 +197,7 @@ def _compiles(thread: int) -> bool:
 
 
 def _say(text: str) -> None:
-    """A line on stderr, above a progress bar where there is one."""
+    """Write a line to stderr, above a progress bar if there is one."""
     from tqdm import tqdm
 
     tqdm.write(f"jaxsim: {text}", file=sys.stderr)

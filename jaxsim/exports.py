@@ -1,7 +1,7 @@
 """Public names of a package that are loaded when they are first used (PEP 562).
 
-The names stand once, in ``__init__.pyi`` beside ``__init__.py``, as ``from package.module import
-Name as Name``, where type checkers find them too:
+The names are listed once, in ``__init__.pyi`` beside ``__init__.py``, as ``from package.module
+import Name as Name``, where type checkers find them too:
 
     __getattr__, __dir__, __all__ = lazy(__name__, __file__)
 """
@@ -17,7 +17,7 @@ from typing import Any
 def lazy(
     package: str, file: str
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """The package's ``__getattr__``, ``__dir__`` and ``__all__``; file: of its ``__init__``."""
+    """Make a package's ``__getattr__``, ``__dir__`` and ``__all__``; file: its ``__init__``."""
     stub = ast.parse(Path(file).with_suffix(".pyi").read_text("utf-8"))
     place_of = {
         name.asname or name.name: (line.module, name.name)

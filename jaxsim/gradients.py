@@ -1,12 +1,12 @@
-"""Which numbers a gradient tells something about: it, beside what changes when they change.
+"""Report of a gradient beside finite differences: numbers that matter without a gradient.
 
     report = gradient_report(loss, {"values": walk.values, "mass": human.mass})
     print(report)          # a line for each leaf
     report.unseen          # numbers that matter and whose gradient is zero
 
 A derivative of zero can mean that a number does not matter, or that it matters by steps: durations
-count whole time steps, phases follow from comparisons. Differences with large steps tell the two
-apart.
+count whole time steps, phases follow from comparisons. Differences with large steps distinguish the
+two.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,9 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-STEPS = (1e-3, 1e-2, 1e-1)  # of a difference, as parts of the number, or of 1 where it is zero
+STEPS = (1e-3, 1e-2, 1e-1)  # of differences, relative to the number, or to 1 where it is zero
 WHOLE_STEPS = (1, 2, 3)  # of whole numbers
-NOISE = 16  # a change of so many units of rounding is none
+NOISE = 16  # largest change that counts as rounding [units of rounding]
 
 FINITE = "finite"
 ZERO = "zero, and without effect"
@@ -31,19 +31,19 @@ NO_DERIVATIVE = "whole numbers have no derivative"
 
 @dataclass(frozen=True)
 class LeafGradient:
-    """What is known of the k numbers of a leaf that were looked at."""
+    """Gradients, differences and verdicts of the k examined numbers of a leaf."""
 
     path: str
     shape: tuple[int, ...]
     dtype: str
     index: np.ndarray  # (k,) of the numbers, in the order of the flattened leaf
     gradient: np.ndarray  # (k,) NaN where there is none
-    slope: np.ndarray  # (k,) of the difference with the smallest step that changes anything
+    slope: np.ndarray  # (k,) slope of the difference with the smallest step that has an effect
     verdict: np.ndarray  # (k,) str: FINITE, ZERO, UNSEEN, NOT_FINITE or NO_DERIVATIVE
     matters: np.ndarray  # (k,) bool: some difference changes the result
 
     def names(self, verdict: str, labels: Sequence[str] | None = None) -> list[str]:
-        """The numbers with a verdict: their path, and their label where there are labels."""
+        """Paths of the numbers with a verdict, with their labels where there are some."""
         names = []
         for i in self.index[self.verdict == verdict]:
             at = ", ".join(map(str, np.unravel_index(i, self.shape))) if self.shape else ""
@@ -54,7 +54,7 @@ class LeafGradient:
 
 @dataclass(frozen=True)
 class GradientReport:
-    """Leaf by leaf; printed as a table."""
+    """Value of a function and the gradients of its leaves; printed as a table."""
 
     value: float
     leaves: tuple[LeafGradient, ...]
@@ -71,7 +71,7 @@ class GradientReport:
 
     @property
     def unseen(self) -> list[str]:
-        """Numbers that change the result and that the gradient says nothing about."""
+        """Numbers that change the result but whose gradient is zero or does not exist."""
         return self._of(UNSEEN, NO_DERIVATIVE)
 
     @property
@@ -112,16 +112,16 @@ def gradient_report(
     most: int = 64,
     labels: Mapping[str, Sequence[str]] | None = None,
 ) -> GradientReport:
-    """The gradient of a function of a tree of arrays, number by number, beside differences.
+    """Compare the gradient of a function of a tree of arrays with differences, number by number.
 
     function(tree) -> () float, that JAX can trace, batch and differentiate in reverse: a rollout's
-    measure, say. Whatever of it is to be looked at belongs into the tree. most: numbers of a leaf,
-    evenly spread, where it has more. labels: of the numbers of a leaf, by its path, such as
+    measure, for example. The tree has all numbers to examine. most: largest number of examined
+    elements of a leaf, evenly spread. labels: of the numbers of a leaf, by its path, such as
     ``{"values": [script.label(i) for i in ...]}``.
 
     Each number is changed by 0.1%, 1% and 10% of itself, both ways (a whole number by 1, 2 and 3, a
-    bool is turned over), all in one batch. The verdict on it is one of the constants of this
-    module. Raises ValueError where the function does not return one float.
+    bool is inverted), all in one batch. Its verdict is one of the constants of this module. Raises
+    ValueError where the function does not return one float.
 
     >>> import jax.numpy as jnp
     >>> tree = {"angle": 1.0, "count": 2.0}
@@ -149,11 +149,11 @@ def gradient_report(
     gradients: dict[int, np.ndarray] = {k: np.asarray(g) for k, g in zip(floats, slopes)}
     looked = [_spread(x.size, most) for x in arrays]
     changed = _differences(of, arrays, looked, float(value))
-    found = tuple(
+    reports = tuple(
         _judged(path, x, index, gradients.get(k), *changed[k])
         for k, (path, x, index) in enumerate(zip(paths, arrays, looked))
     )
-    return GradientReport(float(value), found, labels or {})
+    return GradientReport(float(value), reports, labels or {})
 
 
 def _path(keys) -> str:
@@ -161,21 +161,21 @@ def _path(keys) -> str:
 
 
 class _Change(NamedTuple):
-    """One number of a leaf moved by a step."""
+    """Change of one number of a leaf by a step."""
 
     leaf: int
-    place: int  # among the numbers of the leaf that are looked at
+    place: int  # index among the examined numbers of the leaf
     step: float
-    ends: list  # the new numbers: both ways, of a bool the other one
+    ends: list  # new numbers: both ways, of a bool the other one
 
 
 def _spread(size: int, most: int) -> np.ndarray:
-    """Up to so many indices, evenly spread."""
+    """Up to ``most`` indices below ``size``, evenly spread."""
     return np.unique(np.linspace(0, size - 1, min(size, most)).round().astype(int))
 
 
 def _changes(x: Array, leaf: int, looked: np.ndarray) -> Iterator[_Change]:
-    """All of a leaf, the small steps first."""
+    """Changes of the examined numbers of a leaf, small steps first."""
     flat = np.asarray(x).reshape(-1)
     for place, i in enumerate(looked):
         old = flat[i]
@@ -189,45 +189,47 @@ def _changes(x: Array, leaf: int, looked: np.ndarray) -> Iterator[_Change]:
 
 
 def _differences(of, arrays, looked, value: float) -> list[tuple[np.ndarray, np.ndarray]]:
-    """For each leaf: (k,) whether a difference changes the value, and (k,) the slope of the
-    smallest one that does, 0 where none does."""
+    """Effects of all changes, for each leaf: (k,) bool of an effect, and (k,) slope.
+
+    The slope is that of the smallest step that changes the value, 0 where none does.
+    """
     changes = [c for k, x in enumerate(arrays) for c in _changes(x, k, looked[k])]
-    found = [(np.zeros(len(i), bool), np.zeros(len(i))) for i in looked]
+    effects = [(np.zeros(len(i), bool), np.zeros(len(i))) for i in looked]
     if not changes:
-        return found
+        return effects
     leaf = np.array([c.leaf for c in changes for _ in c.ends])
     index = np.array([looked[c.leaf][c.place] for c in changes for _ in c.ends])
     ends = [(c.leaf, end) for c in changes for end in c.ends]
-    # the changed numbers in the dtype of each leaf, of which one is read
+    # changed numbers in the dtype of each leaf, of which one is read
     news = [
         jnp.asarray(np.array([end if own == k else 0 for own, end in ends]), x.dtype)
         for k, x in enumerate(arrays)
     ]
 
-    def one(leaf, index, news):
+    def evaluate(leaf, index, news):
         moved = []
         for k, (x, new) in enumerate(zip(arrays, news)):
             at = (jnp.arange(x.size) == index).reshape(x.shape) & (leaf == k)
             moved.append(jnp.where(at, new, x))
         return of(moved)
 
-    results = iter(np.asarray(jax.jit(jax.vmap(one))(leaf, index, news), float))
+    results = iter(np.asarray(jax.jit(jax.vmap(evaluate))(leaf, index, news), float))
     noise = NOISE * float(jnp.finfo(jnp.zeros(()).dtype).eps) * abs(value)
     for c in changes:
         got = [next(results) for _ in c.ends]
-        matters, slope = found[c.leaf]
+        matters, slope = effects[c.leaf]
         if not matters[c.place] and not all(abs(g - value) <= noise for g in got):
             matters[c.place] = True
             slope[c.place] = (got[0] - (got[1] if len(got) > 1 else value)) / (len(got) * c.step)
-    return found
+    return effects
 
 
 def _judged(path, x, index, gradient, matters, slope) -> LeafGradient:
     if gradient is None:
-        own = np.full(len(index), np.nan)
+        values = np.full(len(index), np.nan)
         verdict = np.full(len(index), NO_DERIVATIVE, object)
     else:
-        own = gradient.reshape(-1)[index]
+        values = gradient.reshape(-1)[index]
         zero = np.where(matters, UNSEEN, ZERO)
-        verdict = np.where(own == 0, zero, np.where(np.isfinite(own), FINITE, NOT_FINITE))
-    return LeafGradient(path, x.shape, str(x.dtype), index, own, slope, verdict, matters)
+        verdict = np.where(values == 0, zero, np.where(np.isfinite(values), FINITE, NOT_FINITE))
+    return LeafGradient(path, x.shape, str(x.dtype), index, values, slope, verdict, matters)

@@ -1,4 +1,4 @@
-"""XLA programs reused by what they compute: a function that is defined anew compiles nothing."""
+"""XLA programs cached by content: a function that is defined again is not compiled again."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -9,13 +9,13 @@ from jax.core import Tracer
 from jax.extend.core import jaxpr_as_fun
 
 from jaxsim.fused.fuse import without_tracers
-from jaxsim.fused.kept import kept
+from jaxsim.fused.kept import get_or_make
 
 
 def run_compiled(function: Callable, arguments: list[jax.Array]) -> Any:
     """Call a function of arrays by the XLA program that an equal function was compiled to.
 
-    A function that is defined anew, as in a notebook's cell that runs again, is not compiled
+    A function that is defined again, as by a notebook's cell that runs twice, is not compiled
     again. Called under ``vmap`` it is one program a batch; where the call itself is traced, by
     ``jit`` or for a derivative, the function becomes part of that trace.
     """
@@ -28,18 +28,18 @@ def run_compiled(function: Callable, arguments: list[jax.Array]) -> Any:
         return function(*arguments)
 
     def compiled(closed):
-        @wraps(function)  # notices of long compilations say its name
+        @wraps(function)  # notices of long compilations have its name
         def program(*values):
             return jaxpr_as_fun(closed)(*values)
 
         return jax.jit(program)
 
-    program = kept(closed, compiled, values_only=True)
+    program = get_or_make(closed, compiled, values_only=True)
     return jax.tree.unflatten(jax.tree.structure(shapes), program(*outer, *arguments))
 
 
 def _evaluated(x: Any) -> bool:
-    """Whether a value is computed at once: it is no tracer, or one of ``vmap`` alone."""
+    """True if a value is computed at once: it is no tracer, or one of ``vmap`` only."""
     while type(x).__name__ == "BatchTracer":  # JAX does not export the class
         x = x.val  # type: ignore[attr-defined]
     return not isinstance(x, Tracer)

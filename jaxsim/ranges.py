@@ -1,30 +1,30 @@
-"""What numbers may be: one table for Python, the command line, world files and scripts.
+"""Ranges of numbers: one table for Python, the command line, world files and scripts.
 
-A number outside of its range is finite and still makes no motion: the table says why, and gives one
-that does. It holds for numbers that are known when a function is called; arrays under ``jit`` and
-``vmap`` are not looked at.
+A number outside of its range is finite but gives no valid motion: the table has the reason, and a
+valid example. It is checked for numbers that are known when a function is called, not for arrays
+under ``jit`` and ``vmap``.
 """
 
 import numbers
 from dataclasses import dataclass, fields
 from typing import Any
 
-FLOAT32 = 1e-6  # relative, by which a number of float32 may miss the end of a range
+FLOAT32 = 1e-6  # relative tolerance at the ends of a range, for numbers of float32
 
 
 @dataclass(frozen=True)
 class Range:
-    """From ``least`` to ``most``, both allowed."""
+    """Range of a number from ``least`` to ``most``, both allowed, with an example and a reason."""
 
     least: float
     most: float
     unit: str  # empty for plain numbers
     example: str
-    why: str  # what goes wrong outside
+    why: str  # reason for the limits
     whole: bool = False
 
     def contains(self, value: Any) -> bool:
-        """Whether a value is a number in the range."""
+        """True for a number in the range, and a whole one where ``whole`` is set."""
         kind = numbers.Integral if self.whole else numbers.Real
         if not isinstance(value, kind) or isinstance(value, bool):
             return False
@@ -35,7 +35,7 @@ class Range:
 
     @property
     def wanted(self) -> str:
-        """What to give, and why: the end of a message."""
+        """Remedy and reason, for the end of a message."""
         kind, unit = "a whole number" if self.whole else "a number", self.unit and f" {self.unit}"
         ends = f"from {self.least:g} to {self.most:g}{unit}"
         return f"give {kind} {ends}, such as {self.example}: {self.why}"
@@ -103,7 +103,7 @@ RANGES = {
 
 
 def within(name: str, value: Any, called: str = "", of: str = "") -> Any:
-    """The value; ValueError unless it is in the range of this name.
+    """Return the value; raise ValueError unless it is in the range of this name.
 
     called: the name for the message, by default ``name``; of: a range of another name.
     """
@@ -118,9 +118,9 @@ def within(name: str, value: Any, called: str = "", of: str = "") -> Any:
 
 
 def check_ranges(record: Any) -> None:
-    """Check the fields of a dataclass that have a range of their name.
+    """Check the fields of a dataclass whose names have a range; raise ValueError.
 
-    Arrays pass, as they may be traced, and so does None. Raises ValueError.
+    Arrays pass, as they may be traced, and so does None.
     """
     for field in fields(record):
         value = getattr(record, field.name)

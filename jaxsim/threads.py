@@ -1,23 +1,24 @@
-"""How many threads XLA and LAPACK have on a CPU."""
+"""Numbers of threads of XLA and LAPACK on a CPU."""
 
 import contextlib
 import importlib
 import os
 from collections.abc import Iterator
 
-THREADS = 8  # at least
+THREADS = 8  # least number of XLA's threads
 HANGS = (
     "if it never ends: on a CPU of few cores XLA can wait for itself, start Python with NPROC=8 in"
     " the environment (docs/guides/install.md)"
 )
-LAPACK = ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS")  # any of them says
+LAPACK = ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS")  # any of them counts
 
 
 @contextlib.contextmanager
 def thread_counts() -> Iterator[None]:
-    """XLA starts with threads enough and LAPACK with one, where the user has not said how many.
+    """Context in which XLA starts with enough threads and LAPACK with one.
 
-    Acts where JAX starts inside, or calls LAPACK for the first time.
+    Settings of the user have precedence. Acts where JAX starts inside, or calls LAPACK for the
+    first time.
     """
     one_for_lapack()
     with more_threads():
@@ -26,7 +27,7 @@ def thread_counts() -> Iterator[None]:
 
 @contextlib.contextmanager
 def more_threads() -> Iterator[None]:
-    """XLA starts with as many threads as NPROC says: with THREADS, unless the user has set it.
+    """Context in which XLA starts with ``THREADS`` threads, unless the user has set NPROC.
 
     Before jaxlib 0.11.1 each batched factorisation keeps a thread waiting for others to do its
     work: with two threads, two of them at once wait for ever. Acts where JAX starts inside.
@@ -39,11 +40,11 @@ def more_threads() -> Iterator[None]:
 
 
 def one_for_lapack() -> None:
-    """Loads the LAPACK that JAX calls on a CPU, which is SciPy's, with one thread.
+    """Load the LAPACK that JAX calls on a CPU, which is SciPy's, with one thread.
 
     Its threads spin while they wait for each other, in every factorisation of 64 rows and more:
-    where others use the cores too, ten times the processor's time for nothing. Where LAPACK is
-    loaded already it stays as it is; NumPy has one of its own.
+    where other processes use the cores too, that wastes ten times the processor's time. A LAPACK
+    that is loaded already is not changed; NumPy has a separate one.
     """
     if any(name in os.environ for name in LAPACK):
         return
@@ -53,7 +54,7 @@ def one_for_lapack() -> None:
 
 @contextlib.contextmanager
 def _set(name: str, value: int) -> Iterator[None]:
-    """A variable of the environment inside, and none after."""
+    """Context with a variable of the environment, which is removed after it."""
     os.environ[name] = str(value)
     try:
         yield
@@ -62,7 +63,7 @@ def _set(name: str, value: int) -> Iterator[None]:
 
 
 def cores() -> int:
-    """How many processor cores this process may use."""
+    """Number of processor cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

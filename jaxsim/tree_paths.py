@@ -30,7 +30,7 @@ Step = str | Index
 
 
 class Entry(NamedTuple):
-    """Elements of one leaf: where it is, the shape it must have, flat indices (all static)."""
+    """Selected elements of one leaf: its path, its shape, flat indices (all static)."""
 
     leaf: str
     shape: tuple[int, ...]
@@ -38,7 +38,7 @@ class Entry(NamedTuple):
 
 
 def leaves_by_path(tree: Any) -> dict[str, Any]:
-    """Every leaf by its canonical path, in the order of the flattened tree."""
+    """All leaves of a tree by canonical path, in the order of the flattened tree."""
     flat, _ = jax.tree_util.tree_flatten_with_path(tree)
     return {_format(tuple(_step_of(key) for key in keys)): leaf for keys, leaf in flat}
 
@@ -64,7 +64,7 @@ def _format(steps: Sequence[str | int]) -> str:
 
 
 def _parse(path: str) -> list[Step]:
-    """Names and index tuples of a path; ValueError where it cannot be read."""
+    """Split a path into names and index tuples; ValueError where it cannot be read."""
     steps: list[Step] = []
     at = 0
     while at < len(path):
@@ -80,7 +80,7 @@ def _parse(path: str) -> list[Step]:
 
 
 def _index(path: str, text: str) -> int | slice:
-    """A number, or a slice as in 2:5, :3, 6: and ::2."""
+    """Parse an index: a number, or a slice as in 2:5, :3, 6: and ::2."""
     try:
         parts = [int(part) if part.strip() else None for part in text.split(":")]
         if len(parts) > 3 or parts == [None] or (len(parts) == 3 and parts[2] == 0):
@@ -91,7 +91,7 @@ def _index(path: str, text: str) -> int | slice:
 
 
 def _canonical(steps: Sequence[Step]) -> str | None:
-    """The path as `leaves_by_path` writes it; None if a step is no position in a sequence."""
+    """Path in the form of `leaves_by_path`; None if a step is no position in a sequence."""
     plain: list[str | int] = []
     for step in steps:
         if isinstance(step, str):
@@ -134,7 +134,7 @@ def _element(path: str, leaf: str, shape: tuple[int, ...], index: Index) -> Entr
 
 
 def read(tree: Any, path: str) -> Any:
-    """The number or numbers at a path, () or (k,) for k of them; a whole array in its shape."""
+    """Read the numbers at a path, () or (k,) for k of them; a whole array in its shape."""
     leaves = leaves_by_path(tree)
     entry = resolve(path, leaves)
     value = jnp.asarray(leaf_of(leaves, entry))
@@ -144,8 +144,8 @@ def read(tree: Any, path: str) -> Any:
     return chosen[0] if len(entry.flat) == 1 and ":" not in path else chosen
 
 
-def written(tree: Any, path: str, value: Any) -> Any:
-    """The tree with the numbers at a path replaced; value: one number, or as many as there are.
+def write(tree: Any, path: str, value: Any) -> Any:
+    """Replace the numbers at a path of a tree; value: one number, or as many as there are.
 
     Traceable and differentiable; the dtype of the array stays. Raises as ``resolve`` does, and
     ValueError for a value of another shape.
@@ -166,7 +166,7 @@ def written(tree: Any, path: str, value: Any) -> Any:
 
 
 def element_name(entry: Entry, flat: int) -> str:
-    """The path of one element of the entry's leaf."""
+    """Path of one element of the entry's leaf."""
     index = ",".join(str(int(i)) for i in np.unravel_index(flat, entry.shape))
     return f"{entry.leaf}[{index}]" if entry.shape else entry.leaf
 
@@ -182,7 +182,7 @@ def _unknown(path: str, leaves: dict[str, Any]) -> str:
 
 
 def leaf_of(leaves: dict[str, Any], entry: Entry) -> Any:
-    """The entry's leaf. Raises KeyError where it is missing, ValueError for another shape."""
+    """Leaf of an entry. Raises KeyError where it is missing, ValueError for another shape."""
     if entry.leaf not in leaves:
         raise KeyError(_unknown(entry.leaf, leaves))
     shape = jnp.shape(leaves[entry.leaf])

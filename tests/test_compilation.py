@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import pytest
 
 from jaxsim import compilation, threads
-from jaxsim.compilation import Watch, cache_settings, compile_notices, enable_cache, watched
+from jaxsim.compilation import Watch, cache_settings, compile_notices, enable_cache, notice_if_long
 from tests.test_project import assert_ok, run_python
 
 
@@ -101,25 +101,25 @@ def test_they_can_be_switched_off(notices, settings, capfd):
     compilation.set_cache({"jax_enable_compilation_cache": False})
     compile_notices(after=None)
     slow("that_one")(jnp.ones(3))
-    with watched("sleeping"):
+    with notice_if_long("sleeping"):
         time.sleep(0.3)
     assert capfd.readouterr().err == ""
 
 
 def test_a_wait_is_told_once_with_what_to_do(notices, capfd):
-    with watched("a batch", threads.HANGS):
+    with notice_if_long("a batch", threads.HANGS):
         time.sleep(0.3)
     first, last = capfd.readouterr().err.splitlines()
     assert first.startswith("jaxsim: a batch, 0 s so far; if it never ends") and "NPROC=8" in first
     assert last.startswith("jaxsim: a batch: done after 0.")
-    with watched("a short one"):
+    with notice_if_long("a short one"):
         pass
     time.sleep(0.2)
     assert capfd.readouterr().err == ""
 
 
 def test_an_error_ends_the_watch(notices, capfd):
-    with pytest.raises(ZeroDivisionError), watched("dividing"):
+    with pytest.raises(ZeroDivisionError), notice_if_long("dividing"):
         _ = 1 / 0
     time.sleep(0.2)
     assert capfd.readouterr().err == ""
@@ -134,7 +134,9 @@ def test_a_fused_kernel_is_watched(monkeypatch):
     from jaxsim.fused import fuse, launch
 
     begun = []
-    monkeypatch.setattr(launch, "watched", lambda what: begun.append(what) or watched(what))
+    monkeypatch.setattr(
+        launch, "notice_if_long", lambda what: begun.append(what) or notice_if_long(what)
+    )
     double = fuse(lambda x: 2.5 * x + 1, backend="fused")
     for _ in range(2):
         double(jnp.ones((3, 2)))

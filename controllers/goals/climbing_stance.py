@@ -15,7 +15,7 @@ from jax.scipy.linalg import cho_factor, cho_solve
 
 from jaxsim.dynamics.rigid import gravity_force
 from jaxsim.synthesis.configuration import Configuration
-from jaxsim.synthesis.problem import actuated
+from jaxsim.synthesis.problem import motor_mask
 
 LEAST = 1e-3  # of a force in weights: of stretched limbs some forces take no torque
 CONE = 1e4  # weight of the distance of a force outside of its cone, beside 1 of a torque
@@ -56,8 +56,8 @@ def efforts(
     at rest, as on two points.
     """
     model, top = conf.model, conf.model.topology
-    motors = np.flatnonzero(actuated(top))
-    root = np.flatnonzero(~actuated(top))
+    motors = np.flatnonzero(motor_mask(top))
+    root = np.flatnonzero(~motor_mask(top))
     load = gravity_force(model, conf.kin)
     J = conf.jacobian[tips].reshape(-1, top.nv)  # (3n, nv)
     limit = model.torque_limit[motors]

@@ -16,7 +16,7 @@ from controllers.goals.machine import GoalMachine, MachineState
 from controllers.goals.response import Response
 from controllers.goals.sensors import Objects
 from jaxsim.model import Model, ModelError, State
-from jaxsim.simulation.checks import check_array, known
+from jaxsim.simulation.checks import check_array, has_values
 from jaxsim.synthesis.observation import EffectorObservation
 
 
@@ -79,7 +79,7 @@ class GoalController(Controller):
         check_array("controller.weights", self.weights, shape, model.mass.dtype)
         if self.times is not None:
             check_array("controller.times", self.times, shape, model.mass.dtype)
-            if known(self.times) and not (np.asarray(self.times) > 0).all():
+            if has_values(self.times) and not (np.asarray(self.times) > 0).all():
                 raise ModelError("controller.times: a time constant is positive, such as 0.3 s")
 
     def summary_entries(

@@ -14,7 +14,7 @@ from jax import Array
 from jaxsim.synthesis.config import Units
 from jaxsim.synthesis.configuration import Configuration
 from jaxsim.synthesis.observation import EffectorObservation
-from jaxsim.synthesis.tasks import TaskRows, position_rows, stacked
+from jaxsim.synthesis.tasks import TaskRows, position_rows, stack_rows
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def constraint_rows(
         error = conf.position[at] - memory.place[k]
         parts.append(position_rows(conf, error, conf.jacobian[at], at_v, scale, dt))
         grips = grips.at[at].set(grips[at] | memory.on[k])
-    return stacked(*parts), grips
+    return stack_rows(*parts), grips
 
 
 def _effectors(constraints: Sequence[EffectorConstraint], conf: Configuration) -> np.ndarray:

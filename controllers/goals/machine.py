@@ -33,7 +33,7 @@ from jaxsim.synthesis.tasks import (
     Tasks,
     position_rows,
     root_of_weight,
-    stacked,
+    stack_rows,
     velocity_rows,
 )
 
@@ -301,7 +301,7 @@ class GoalMachine:
                     self.constraints, memory.constraints, conf, at_v, unit, dt
                 )
             return Tasks(
-                goals=stacked(*rows),
+                goals=stack_rows(*rows),
                 relax=jnp.zeros_like(still) if relaxed is None else relaxed,
                 effort=self._vanishing("torque", memory, here, weights),
                 of_goal=np.repeat(np.arange(len(rows)), [len(part.r) for part in rows]),

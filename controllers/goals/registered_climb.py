@@ -15,7 +15,7 @@ from controllers.goals.starts import check_free
 from controllers.registry import Registered, Setup
 from jaxsim.characters.standing import effectors_of
 from jaxsim.dynamics.effectors import Effectors
-from jaxsim.dynamics.inverse_kinematics import reached
+from jaxsim.dynamics.inverse_kinematics import reach_points
 from jaxsim.dynamics.jacobians import center_of_mass
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.io.keys import Keys, reads
@@ -131,7 +131,7 @@ def set_out(
     now = center_of_mass(body, forward_kinematics(body, q, still))
     ends = tuple(int(np.flatnonzero(points.of(limb))[-1]) for limb in LIMBS)
     q = q.at[root : root + 3].add(target - now)
-    q = reached(body, points, ends, q, pos[held], target)
+    q = reach_points(body, points, ends, q, pos[held], target)
     tips = points.positions(forward_kinematics(body, q, still))[np.array(ends)]
     begun = Climb(
         frame=frame,

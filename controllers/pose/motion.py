@@ -15,7 +15,7 @@ from jaxsim.constraints.acceleration import target_acceleration
 from jaxsim.dynamics.kinematics import integrate
 from jaxsim.model import Model, ModelError, State
 from jaxsim.model.joints import V_SIZE
-from jaxsim.simulation.checks import check_array, known
+from jaxsim.simulation.checks import check_array, has_values
 from jaxsim.simulation.records import Control, MotionControl, Observation, no_control
 
 
@@ -38,7 +38,7 @@ class Trajectory:
             raise ModelError(f"{name}.time has shape {given}, expected (k,), a time for each pose")
         check_array(f"{name}.time", self.time, count, dtype)
         check_array(f"{name}.q", self.q, (*count, model.topology.nq), dtype)
-        if known(self.time) and not (np.diff(np.asarray(self.time)) > 0).all():
+        if has_values(self.time) and not (np.diff(np.asarray(self.time)) > 0).all():
             raise ModelError(f"{name}.time does not rise from each pose to the next")
 
     def at(self, model: Model, time: Array) -> tuple[Array, Array]:

@@ -13,7 +13,7 @@ from controllers.scl.names import Vocabulary, plural
 from controllers.scl.parser import parse, parse_file
 from controllers.scl.program import compile_script
 from jaxsim.model import Model, Topology
-from jaxsim.model.roles import PAIRS, SIDES, sided
+from jaxsim.model.roles import PAIRS, SIDES, side_role
 from jaxsim.model.topology import WORLD
 
 
@@ -51,7 +51,7 @@ def _role_words(top: Topology) -> dict[str, tuple[str, ...]]:
     """Roles, and their plurals, as words for links with other names."""
     words: dict[str, tuple[str, ...]] = {role: (link,) for role, link in top.roles.links}
     for part in PAIRS.values():
-        pair = [link for side in SIDES for link in words.get(sided(side, part), ())]
+        pair = [link for side in SIDES for link in words.get(side_role(side, part), ())]
         if pair:
             words[part if part == "toes" else plural(part)] = tuple(pair)
     return {word: links for word, links in words.items() if word not in top.link_names}

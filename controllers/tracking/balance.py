@@ -13,7 +13,7 @@ import numpy as np
 from jax import Array
 
 from jaxsim.model import ModelError
-from jaxsim.simulation.checks import known
+from jaxsim.simulation.checks import has_values
 
 ADULT = 72.0, 0.98  # mass [kg] and height of the centre of mass [m] of the body the numbers are for
 
@@ -81,10 +81,10 @@ class Balance:
         """Raise ModelError for invalid numbers, where they are known."""
         numbers = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         for name, value in numbers.items():
-            if known(value) and not (np.asarray(value) >= 0).all():
+            if has_values(value) and not (np.asarray(value) >= 0).all():
                 raise ModelError(f"balance.{name} is {np.asarray(value)}; it is zero or more")
         least, most = numbers["help_from"], numbers["help_to"]
-        if known(least, most) and not (np.asarray(least) <= np.asarray(most)).all():
+        if has_values(least, most) and not (np.asarray(least) <= np.asarray(most)).all():
             raise ModelError(
                 f"balance.help_from is {np.asarray(least)} and help_to {np.asarray(most)}; help"
                 " begins at help_from and ends at help_to, which is the larger one"

@@ -15,7 +15,7 @@ from jaxsim.dynamics.jacobians import center_of_mass
 from jaxsim.dynamics.kinematics import Kinematics, point_velocity
 from jaxsim.math.rotation import rotate
 from jaxsim.model import Model, ModelError
-from jaxsim.model.roles import FEET, SIDES, sided
+from jaxsim.model.roles import FEET, SIDES, side_role
 from jaxsim.model.topology import WORLD
 
 
@@ -116,8 +116,8 @@ def parts(model: Model) -> Parts:
     inner[top.driven_dofs] = False
     arms = np.zeros(top.nv, bool)
     for side in SIDES:
-        if top.roles.link(sided(side, "upperArm")) is not None:
-            arms |= below(top.part(sided(side, "upperArm")))
+        if top.roles.link(side_role(side, "upperArm")) is not None:
+            arms |= below(top.part(side_role(side, "upperArm")))
     sole, reach = _soles(model, feet, tuple(ankles))
     return Parts(
         feet=feet,
@@ -126,7 +126,7 @@ def parts(model: Model) -> Parts:
         trunk=top.part("chest"),
         arms=tuple(arms.tolist()),
         ankle_dofs=tuple(tuple(below(foot).tolist()) for foot in feet),
-        leg_dofs=tuple(tuple(below(top.part(sided(s, "thigh"))).tolist()) for s in SIDES),
+        leg_dofs=tuple(tuple(below(top.part(side_role(s, "thigh"))).tolist()) for s in SIDES),
         inner=tuple(inner.tolist()),
         own=tuple(character_links.tolist()),
         foot_links=tuple(tuple(hanging(foot).tolist()) for foot in feet),

@@ -29,7 +29,7 @@ from jaxsim.dynamics.kinematics import difference
 from jaxsim.math.safe import safe_norm
 from jaxsim.model import Model, ModelError, State
 from jaxsim.model.roles import SIDES
-from jaxsim.simulation.checks import known
+from jaxsim.simulation.checks import has_values
 from jaxsim.simulation.records import Control, Observation
 
 PLANNED, TOUCHES = "{} foot stands in the reference", "{} foot touches"
@@ -158,7 +158,7 @@ class ToppleFree(Controller):
                 f" {model.topology.nq}"
             )
         self.balance.check()
-        if target is not None and known(target) and not np.isfinite(np.asarray(target)).all():
+        if target is not None and has_values(target) and not np.isfinite(np.asarray(target)).all():
             raise ModelError("topple-free foot: the target is not finite")
 
     def gauges(self, memory: ToppleFreeMemory) -> dict[str, Array]:

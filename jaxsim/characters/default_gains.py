@@ -13,13 +13,15 @@ from jaxsim.characters.anthropometry import ADULT, ANKLE_HEIGHT, segments
 from jaxsim.characters.human import AXIAL, LIMBS, TURNS, Turn
 from jaxsim.characters.standing import standing_kinematics
 from jaxsim.model import Model
-from jaxsim.model.roles import PAIRS, SIDES, THIGHS, sided
+from jaxsim.model.roles import PAIRS, SIDES, THIGHS, side_role
 from jaxsim.model.topology import WORLD
 
 SPARE = 1.5  # with the human's own gains a body of other proportions may sink and topple
 OF_PART: dict[str, Turn] = {  # that of a link's first hinge
     **{part: TURNS[hinges[0]] for part, (_, hinges) in AXIAL.items()},
-    **{sided(side, part): TURNS[LIMBS[part][1][0]] for part in PAIRS.values() for side in SIDES},
+    **{
+        side_role(side, part): TURNS[LIMBS[part][1][0]] for part in PAIRS.values() for side in SIDES
+    },
     "pelvis": TURNS[AXIAL["abdomen"][1][0]],  # where it is not the root
 }
 

@@ -31,7 +31,7 @@ from jaxsim.characters.anthropometry import (
     shift_segment,
     toe_joint,
 )
-from jaxsim.characters.poses import MIRROR, SIDES, posed, sided
+from jaxsim.characters.poses import MIRROR, SIDES, posed, side_role
 from jaxsim.characters.standing import rise_to_ground
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.model import (
@@ -49,7 +49,7 @@ from jaxsim.model import (
     plane,
     sphere,
 )
-from jaxsim.model.roles import MIDDLE, PAIRS, Point, paired
+from jaxsim.model.roles import MIDDLE, PAIRS, Point, pair_roles
 from jaxsim.model.shapes import Shape
 
 
@@ -261,15 +261,17 @@ def _built(
     for side, mirror in zip(SIDES, (1, -1)):
         for link, (parent, names) in limbs.items():
             pos = sizes.offset(link) * (1, mirror, 1)
-            above = sided(side, parent) if parent in limbs else parent
-            add(sided(side, link), above, link, pos, [joint_of(side, n, sizes) for n in names])
+            above = side_role(side, parent) if parent in limbs else parent
+            add(side_role(side, link), above, link, pos, [joint_of(side, n, sizes) for n in names])
     b.add_shape("world", plane(name="ground", friction=friction))
     pairs = {
-        pair: (sided("left", part), sided("right", part))
+        pair: (side_role("left", part), side_role("right", part))
         for pair, part in PAIRS.items()
         if part in limbs
     }
-    b.set_roles(Roles(character, paired({name: name for name in MIDDLE}, pairs), _points(limbs)))
+    b.set_roles(
+        Roles(character, pair_roles({name: name for name in MIDDLE}, pairs), _points(limbs))
+    )
     return b.build()
 
 
@@ -280,14 +282,14 @@ def _points(limbs) -> tuple[Point, ...]:
     """
     points: list[Point] = []
     for side in SIDES:
-        foot, toes = sided(side, "foot"), sided(side, "toes")
+        foot, toes = side_role(side, "foot"), side_role(side, "toes")
         for end, x in (("Heel", -1.0), ("Ball", 1.0)):
             for edge, y in (("Left", 1.0), ("Right", -1.0)):
                 points.append((f"{foot}{end}{edge}", foot, foot, (x, y, -1.0)))
         if "toes" in limbs:
             points.append((f"{toes}Tip", foot, toes, (1.0, 0.0, -1.0)))
     for side in SIDES if "hand" in limbs else ():
-        hand = sided(side, "hand")
+        hand = side_role(side, "hand")
         points.append((hand, hand, hand, (1.0, 0.0, 0.0)))
     return tuple(points)
 
@@ -296,7 +298,7 @@ def _hinge(side: str, name: str, sizes: _Sizes) -> Joint:
     turn = TURNS[name]
     axis = np.array(turn.axis) * (MIRROR if side == "right" else 1)
     return hinge(
-        sided(side, name) if side else name,
+        side_role(side, name) if side else name,
         axis,
         limits=tuple(np.deg2rad(turn.range)),
         kp=turn.kp * sizes.torque,
@@ -310,7 +312,7 @@ def _hinge(side: str, name: str, sizes: _Sizes) -> Joint:
 def _ball(side: str, name: str, sizes: _Sizes) -> Joint:
     swivel = SWIVELS[name]
     return ball(
-        sided(side, name) if side else name,
+        side_role(side, name) if side else name,
         kp=swivel.kp * sizes.torque,
         kd=swivel.kd * sizes.damping,
         max_torque=swivel.torque * sizes.torque,

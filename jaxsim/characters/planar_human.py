@@ -15,7 +15,7 @@ from jax import Array
 from jax.core import Tracer
 
 from jaxsim.characters.lamina import tapered_capsule_lamina
-from jaxsim.characters.poses import posed, sided
+from jaxsim.characters.poses import posed, side_role
 from jaxsim.characters.standing import rise_to_ground
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.model import (
@@ -30,7 +30,7 @@ from jaxsim.model import (
     slide,
     tapered_capsule,
 )
-from jaxsim.model.roles import PAIRS, paired
+from jaxsim.model.roles import PAIRS, pair_roles
 from jaxsim.model.shapes import Shape
 
 
@@ -105,8 +105,16 @@ def planar_human(chair_height: float | None = None, friction: float = FRICTION) 
         _attach(b, joint, joint, parent, child, child, friction)
     for side in ("left", "right"):
         for joint, (parent, child) in LIMBS.items():
-            own_parent = parent if parent in ("trunk", "pelvis") else sided(side, parent)
-            _attach(b, sided(side, joint), joint, own_parent, sided(side, child), child, friction)
+            own_parent = parent if parent in ("trunk", "pelvis") else side_role(side, parent)
+            _attach(
+                b,
+                side_role(side, joint),
+                joint,
+                own_parent,
+                side_role(side, child),
+                child,
+                friction,
+            )
     b.add_shape("world", plane(name="ground", friction=friction))
     if isinstance(chair_height, Tracer):
         return set_chair_height(planar_human(TRACED_CHAIR, friction), chair_height)
@@ -134,12 +142,12 @@ PRONE = {"rootAngle": 0, "ankles": 30}
 JOINTS = ("rootX", "rootZ", "rootAngle", *AXIAL, *LIMBS, *LIMBS)  # in q: left limbs, right ones
 ROLES = Roles(
     "planar_human",
-    paired(
+    pair_roles(
         {"head": "head", "chest": "trunk", "pelvis": "pelvis"},
         {
             "upper_arms": ("leftArm", "rightArm"),
             **{
-                pair: (sided("left", part), sided("right", part))
+                pair: (side_role("left", part), side_role("right", part))
                 for pair, part in PAIRS.items()
                 if pair not in ("upper_arms", "toes")
             },

@@ -9,7 +9,7 @@ from jax import Array
 from jaxsim.math.rotation import quat_exp
 from jaxsim.model import Model, State, neutral_state
 from jaxsim.model.joints import Q_SIZE
-from jaxsim.model.roles import SIDES, sided
+from jaxsim.model.roles import SIDES, side_role
 
 MIRROR = np.array([-1.0, 1.0, -1.0])  # of a rotation, in the x-z plane
 
@@ -35,7 +35,7 @@ def posed(model: Model, degrees: Mapping[str, float | Array | tuple]) -> State:
     q = state.q
     for name, angle in degrees.items():
         both = name not in top.joint_names
-        names = [sided(side, name.removesuffix("s")) for side in SIDES] if both else [name]
+        names = [side_role(side, name.removesuffix("s")) for side in SIDES] if both else [name]
         for joint, sign in zip(names, (np.ones(3), MIRROR)):
             index = top.joint(joint)
             start, kind = top.q_start[index], top.joint_kinds[index]

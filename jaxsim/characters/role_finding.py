@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from jaxsim.model import Topology
-from jaxsim.model.roles import FEET, HANDS, PAIRS, SIDES, sided
+from jaxsim.model.roles import FEET, HANDS, PAIRS, SIDES, side_role
 from jaxsim.model.topology import WORLD
 
 # What the words of a name may say, without its side, written together ("UpperArm", "upper_arm").
@@ -42,11 +42,11 @@ def find_roles(top: Topology) -> dict[str, str]:
     for chain in CHAINS:
         for above, below in pairwise(chain):
             for side in SIDES:
-                first, second = links.get(sided(side, above)), links.get(sided(side, below))
+                first, second = links.get(side_role(side, above)), links.get(side_role(side, below))
                 if first is not None and second is not None and not _carries(top, first, second):
-                    links.pop(sided(side, below))
+                    links.pop(side_role(side, below))
     for part in PAIRS.values():
-        pair = [sided(side, part) for side in SIDES]
+        pair = [side_role(side, part) for side in SIDES]
         if not all(role in links for role in pair):
             for role in pair:
                 links.pop(role, None)
@@ -63,7 +63,7 @@ def _by_name(named: Iterable[tuple[str, int]]) -> dict[str, int]:
         rest = "".join(word for word in words if word not in OF_SIDE)
         for role, known in WORDS.items():
             if rest in known and len(sides) == (role in PAIRS.values()):
-                links_of.setdefault(sided(sides[0], role) if sides else role, []).append(link)
+                links_of.setdefault(side_role(sides[0], role) if sides else role, []).append(link)
     return {role: links[0] for role, links in links_of.items() if len(set(links)) == 1}
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxsim.model import Model
 from jaxsim.model.checks import rotation
-from jaxsim.model.roles import SIDES, Point, Roles, Vector3, sided
+from jaxsim.model.roles import SIDES, Point, Roles, Vector3, side_role
 
 LEVEL = 0.15  # the sole's points are no higher over its lowest than this part of its length
 OUTWARD = np.vstack([np.eye(3), -np.eye(3)])  # where a shape ends, in shares of its half size
@@ -33,7 +33,7 @@ def directions(
     """
     at = {role: model.topology.link_names.index(name) for role, name in roles.links}
     pair = "thigh" if "leftThigh" in at else "foot"
-    left = link_pos[at[sided("left", pair)]] - link_pos[at[sided("right", pair)]]
+    left = link_pos[at[side_role("left", pair)]] - link_pos[at[side_role("right", pair)]]
     ahead = np.cross(left, [0.0, 0.0, 1.0])
     ahead /= max(float(np.linalg.norm(ahead)), 1e-9)
     pelvis, chest = link_rot[at.get("pelvis", 0)], link_rot[at.get("chest", 0)]
@@ -53,7 +53,7 @@ def find_points(
     axes = np.stack([ahead, np.cross([0.0, 0.0, 1.0], ahead)])  # forward, left
     points: list[Point] = []
     for side in SIDES:
-        foot, toes = sided(side, "foot"), sided(side, "toes")
+        foot, toes = side_role(side, "foot"), side_role(side, "toes")
         sole = _sole(model, at[foot], link_pos, link_rot)
         heels, balls = (_edge(sole, axes, way) for way in (-1.0, 1.0))
         if not sole or heels[0] == balls[0]:
@@ -67,7 +67,7 @@ def find_points(
         if toes in at and (tips := _sole(model, at[toes], link_pos, link_rot)):
             points.append((f"{toes}Tip", foot, *_front(tips, axes[0])))
     for side in SIDES:
-        hand = sided(side, "hand")
+        hand = side_role(side, "hand")
         if hand in at and (end := _far_end(model, at[hand])) is not None:
             points.append((hand, hand, *end))
     return tuple(points)

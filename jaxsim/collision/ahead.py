@@ -1,16 +1,16 @@
-"""Planes of contacts that hold for the whole of a step.
+"""Contact planes that hold for the whole of a step (continuous collision detection).
 
 A step bounds the motion along a contact's normal by its gap, so the shapes must not cross a plane.
-The plane between the nearest places of now is that of a ghost where the motion goes past: a ball
-that flies beside an edge is deflected by what it never touches. The plane taken here is the one
-between the nearest places where the motion first touches, or where it has gone by.
+The plane between the nearest points at the step's beginning is wrong where the motion goes past: a
+ball that flies beside an edge would be deflected without a touch. The plane taken here is the one
+between the nearest points where the motion first touches, or where it has gone by.
 
 Two convex shapes that move on straight lines have a distance that is a convex function of time. So
-Newton's method from now on never passes the first touch, and where its slope turns positive there
-is none. Source: van den Bergen, Ray casting against general convex objects (2004), whose clipping
-by support planes this is. Rotation within a step bends the lines a little and is taken along.
-Height fields are not convex, and the plane of flat ground is the ground; their contacts stay as
-they are.
+Newton's method from the beginning never passes the first touch, and there is no touch where the
+slope turns positive. Source: van den Bergen, Ray casting against general convex objects (2004),
+whose clipping by support planes this is. Rotation within a step bends the lines a little and is
+included. Height fields are not convex, and the plane of flat ground is the ground; their contacts
+do not change.
 """
 
 from collections.abc import Callable
@@ -34,15 +34,15 @@ from jaxsim.math.rotation import compose, cross, quat_exp, quat_to_matrix
 from jaxsim.math.varying import alike
 from jaxsim.model.model import Model
 
-STILL = 1e-5  # way in a step towards a contact below which its plane stays [m]
-TOUCH = 1e-6  # gap that is a touch [m]
-TRIES = 12  # of Newton's method
+STILL = 1e-5  # way in a step towards a contact below which its plane does not change [m]
+TOUCH = 1e-6  # largest gap of a touch [m]
+TRIES = 12  # largest number of Newton's steps
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Moving:
-    """A shape, or one of every pair, and its motion within a step."""
+    """Shape, or one of every pair, with its motion within a step."""
 
     pos: Array  # (3,) [m]
     rot: Array  # (3, 3)
@@ -52,16 +52,16 @@ class Moving:
     moves: Array  # () 1, or 0 for a shape of the world
 
     def at(self, t: Array) -> "Moving":
-        """The shape after a part t () of the step."""
+        """Shape at a fraction t () of the step."""
         turned = compose(quat_to_matrix(quat_exp(t * self.turn)), self.rot)
         return Moving(self.pos + t * self.way, turned, self.size, self.way, self.turn, self.moves)
 
     def carried(self, point: Array) -> Array:
-        """Way of the material points now at point (..., 3) in a step [m]."""
+        """Displacement in a step of the material points now at point (..., 3) [m]."""
         return self.way + cross(self.turn, point - self.pos)
 
     def ends(self) -> Array:
-        """(2, 3) the end balls' centres of a capsule, twice that of a sphere."""
+        """(2, 3) centres of the end balls of a capsule; of a sphere twice its centre."""
         half = self.size[2] * self.rot[:, 0]
         return jnp.stack([self.pos + half, self.pos - half])
 
@@ -77,13 +77,13 @@ def _ball_box(a: Moving, b: Moving, end: Array) -> Touch:
 
 
 def _side_box(a: Moving, b: Moving, end: Array) -> Touch:
-    """Where an end is nearest the contact of the end."""
+    """Contact of a capsule's side with a box; where an end is nearer, that of the end."""
     *side, counts = side_box(a.ends(), a.size[:2], b.pos, b.rot, b.size)
     return jax.tree.map(partial(jnp.where, counts), _one(side), _nearest_end(a, b))
 
 
 def _nearest_end(a: Moving, b: Moving) -> Touch:
-    """The contact of that end of a capsule which is nearer to a box."""
+    """Contact of the end of a capsule that is nearer to a box."""
     first, second = _ball_box(a, b, jnp.zeros(())), _ball_box(a, b, jnp.ones(()))
     return jax.tree.map(partial(jnp.where, first[2][0] <= second[2][0]), first, second)
 
@@ -101,7 +101,7 @@ def _side_side(a: Moving, b: Moving, end: Array) -> Touch:
 
 
 def _radii(a: Moving) -> Array:
-    """(2,) of the end balls; of a sphere, whose second number is 0, twice its own."""
+    """(2,) radii of the end balls; of a sphere, whose second size is 0, twice its radius."""
     return jnp.stack([a.size[0], jnp.where(a.size[1] > 0, a.size[1], a.size[0])])
 
 
@@ -120,10 +120,10 @@ CURVED = {
 
 
 def contacts_ahead(model: Model, kin: Kinematics, contacts: Contacts, dt: Array | float):
-    """The contacts with the planes that bound a step dt [s] from the velocities of ``kin``.
+    """Contacts with the planes that bound a step dt [s] from the velocities of ``kin``.
 
-    Seams of flush surfaces have none, see ``collision.seams``. Gradients take the part of the step
-    after which the shapes touch as given.
+    Seams of flush surfaces have no contacts, see ``collision.seams``. Gradients treat the fraction
+    of the step after which the shapes touch as constant.
     """
     slots = contact_slots(model.topology)
     families = [name for name in CURVED if len(getattr(slots, name))]
@@ -151,7 +151,7 @@ def contacts_ahead(model: Model, kin: Kinematics, contacts: Contacts, dt: Array 
 
 
 def _moving(model: Model, kin: Kinematics, pos: Array, rot: Array, dt) -> Moving:
-    """All shapes of the model."""
+    """All shapes of the model, with their motion within a step dt [s]."""
     link = np.array(model.topology.shape_link, int)
     carried = jnp.asarray((link >= 0)[:, None], pos.dtype)
     link = np.maximum(link, 0)
@@ -161,7 +161,7 @@ def _moving(model: Model, kin: Kinematics, pos: Array, rot: Array, dt) -> Moving
 
 
 def _family(name: str, rows: np.ndarray, moving: Moving, mine, width: int):
-    """Points, normals, gaps, and the places on both shapes of a family's slots."""
+    """Points, normals, gaps, and the points on both shapes of a family's slots."""
     a, b = (jax.tree.map(lambda x, s=s: x[s], moving) for s in (rows[:, 0], rows[:, -1]))
     end = jnp.asarray(rows[:, 1] if name == "ball_box" else 0 * rows[:, 0], a.pos.dtype)
     begin = tuple(x.reshape(len(rows), width, *x.shape[1:]) for x in mine)
@@ -177,8 +177,10 @@ def _family(name: str, rows: np.ndarray, moving: Moving, mine, width: int):
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _ahead(find: Callable, a: Moving, b: Moving, end: Array, begin: Any, start: Touch):
-    """Points, normals, gaps and sites (k, ...) of a pair; begin: those of now, start: its contact
-    now where that has no slot."""
+    """Points, normals, gaps and sites (k, ...) of a pair over a step.
+
+    begin: those at the step's beginning; start: its contact then, also where that has no slot.
+    """
     t, touch = _first_touch(find, a, b, end, start)
     return _as_of_begin(t, a, b, touch, begin)
 
@@ -195,10 +197,10 @@ def _ahead_jvp(find, primals, tangents):
 
 
 def _first_touch(find: Callable, a: Moving, b: Moving, end: Array, start: Touch):
-    """t () in [0, 1], where the shapes first touch or the motion goes by, and their contact."""
+    """Fraction t () of the step at which the shapes first touch or pass, and their contact."""
 
     def step(t, touch: Touch) -> Array:
-        """Newton's step; 0 where it is done."""
+        """Newton's step in t; 0 where the iteration has ended."""
         point, normal, gap = touch
         slope = _slope(a.at(t), b.at(t), point, normal)
         comes = (slope < -STILL) & (gap < FAR / 2)
@@ -224,12 +226,12 @@ def _first_touch(find: Callable, a: Moving, b: Moving, end: Array, start: Touch)
 
 
 def _slope(a: Moving, b: Moving, point: Array, normal: Array) -> Array:
-    """(k,) rate of the gaps per step."""
+    """(k,) rate of change of the gaps [m per step]."""
     return jnp.sum(normal * (a.carried(point) - b.carried(point)), axis=-1)
 
 
 def _as_of_begin(t: Array, a: Moving, b: Moving, touch: Touch, begin):
-    """The planes of a contact at t, as gaps along their normals at the step's begin."""
+    """Planes of a contact at t, as gaps along their normals at the step's beginning."""
     point, normal, gap = touch
     at_a, at_b = a.at(t), b.at(t)
     slope = _slope(at_a, at_b, point, normal)

@@ -1,12 +1,12 @@
 """Contact points of two boxes.
 
 The axis of least penetration comes from the separating axis test of Gottschalk, Lin & Manocha,
-OBBTree (1996). If it is a face normal, the face of the other box that looks at it is clipped
-against it edge by edge (Liang & Barsky 1984), which needs neither sorting nor polygons of changing
-length; if it is normal to an edge of each, these edges touch at one point. Closest points of
-lines: Ericson, Real-Time Collision Detection (2005), chapter 5.1.8.
+OBBTree (1996). If it is a face normal, the facing face of the other box is clipped against it edge
+by edge (Liang & Barsky 1984), which needs neither sorting nor polygons of changing length; if it is
+normal to an edge of each, these edges touch at one point. Closest points of lines: Ericson,
+Real-Time Collision Detection (2005), chapter 5.1.8.
 
-Gradients take the choice of axis, faces and edges as given; they are finite at every pose.
+Gradients treat the choice of axis, faces and edges as constant; they are finite at every pose.
 """
 
 import jax.numpy as jnp
@@ -19,9 +19,9 @@ from jaxsim.math.safe import safe_divide, safe_normalize
 SLOTS = 13  # starts, then ends, of the clipped incident edges; reference corners; edges
 FAR = 1e3  # gap of a slot without a point [m]
 PARALLEL = 1e-3  # sine of the angle between edges below which they have no common normal
-PREFER = 1e-3  # how much deeper a preferred axis may be, as a part of the least half extent
+PREFER = 1e-3  # largest extra depth of a preferred axis, relative to the least half extent
 ALIKE = 0.9998  # cosine (of 0.02 rad): closer to a face normal, an edge axis yields to it
-RIM = 5e-4  # tolerance of the clipping, as a part of the least half extent
+RIM = 5e-4  # tolerance of the clipping, relative to the least half extent
 FACE = np.array([[1, 1], [-1, 1], [-1, -1], [1, -1]])  # of a face, going round
 
 
@@ -80,7 +80,7 @@ def box_box(
 
 
 def _separations(offset: Array, axes_a: Array, half_a: Array, axes_b: Array, half_b: Array):
-    """Unit axes (15, 3) from b to a, and by how much each separates the boxes (15,) [m].
+    """Unit axes (15, 3) from b to a, and the separation of the boxes along each (15,) [m].
 
     Three face normals of b, three of a, nine normals of an edge of each (-FAR if they are
     parallel). offset (3,) is from b's centre to a's; rows of axes (3, 3) are a box's axes.
@@ -101,9 +101,9 @@ def _face_points(ref_half, center, axes, half, tolerance, apart) -> tuple[Array,
     """Points (13, 3) and gaps (13,) between a reference face and the box over it [m].
 
     In the frame of the reference box, whose first axis is the face's outward normal: center (3,)
-    of the other box, its axes as rows (3, 3) and its half extents (3,). The face of the other box
-    that looks at the reference face most is the incident face. apart () is the largest separation
-    of the boxes along any axis.
+    of the other box, its axes as rows (3, 3) and its half extents (3,). The incident face is the
+    face of the other box that faces the reference face most directly. apart () is the largest
+    separation of the boxes along any axis.
     """
     top, rim = ref_half[0], ref_half[1:]
     facing = jnp.argmax(jnp.abs(axes[:, 0]))
@@ -124,7 +124,7 @@ def _face_points(ref_half, center, axes, half, tolerance, apart) -> tuple[Array,
     flat = jnp.concatenate([clipped[:, 1:], flat])
     gap = jnp.where(exists, jnp.concatenate([clipped[:, 0], height]) - top, FAR)
 
-    # The lowest corner, if the boxes come closer there than the points above say.
+    # The lowest corner, if the boxes are closer there than at the points above.
     lowest = center - jnp.sum((half * _sign(axes[:, 0]))[:, None] * axes, axis=0)
     low_gap = lowest[0] - top
     missed = jnp.min(gap) * ALIKE > jnp.maximum(apart, 0) + tolerance
@@ -136,11 +136,12 @@ def _face_points(ref_half, center, axes, half, tolerance, apart) -> tuple[Array,
 
 
 def _clip_edges(start: Array, rim: Array, tolerance: Array) -> tuple[Array, Array]:
-    """Where four edges enter and leave a rectangle |y| <= rim[0], |z| <= rim[1]: (8, 3), (8,) bool.
+    """Clip four edges by a rectangle |y| <= rim[0], |z| <= rim[1]: points (8, 3), exist (8,) bool.
 
-    start (4, 3) are the corners, going round; the first coordinate is not clipped. The rectangle
-    is widened by the tolerance, so that edges along its rim count as inside. A corner inside is
-    reported once, as the start of its edge. Source: Liang & Barsky (1984).
+    The points are where edges enter and leave it. start (4, 3) are the corners, going round; the
+    first coordinate is not clipped. The rectangle is widened by the tolerance, so that edges along
+    its rim count as inside. A corner inside is reported once, as the start of its edge. Source:
+    Liang & Barsky (1984).
     """
     rim = rim + tolerance
     end = jnp.roll(start, -1, axis=0)

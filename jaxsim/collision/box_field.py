@@ -1,11 +1,11 @@
 """Contacts of a box on a height field, in the frame of the field.
 
-Its corners are points on the surface. Nodes of the grid that stick out touch the face of the box
-that looks at them, and ridges cross its edges, where the surface sticks out most above the straight
-line below the edge. All gaps are along the normal of a face, of the surface or of the box, or along
-the common normal of two edges, so a box that slides over level ground is never caught.
+Corners of the box touch the surface. Nodes of the grid that protrude touch the facing face of the
+box, and ridges cross its edges, where the surface protrudes most above the straight line below the
+edge. All gaps are along the normal of a face, of the surface or of the box, or along the common
+normal of two edges, so a box that slides over level ground is never caught.
 
-Gradients take the choice of triangles, nodes, faces and edges as given.
+Gradients treat the choice of triangles, nodes, faces and edges as constant.
 """
 
 import jax
@@ -24,12 +24,12 @@ EDGES = np.array(  # axis, and the sides (0 or 1) along the other two axes
 NODES = 4  # one in each quarter around the box
 SLOTS = len(CORNERS) + NODES + len(EDGES)
 STICKS_OUT = 1e-5  # least height of a ridge above the line below an edge [m]
-OUTER = 1e-3  # how much deeper a node nearer to the middle must be, as a part of the way to it
-LOOKS = 1e-6  # cosine by which the face of an edge may look away from a ridge
+OUTER = 1e-3  # extra depth that a node nearer to the middle needs, relative to its distance
+LOOKS = 1e-6  # cosine by which the face of an edge may be turned away from a ridge
 
 
 def box_field(pos: Array, rot: Array, half: Array, field: Field, reach: FieldReach):
-    """Contacts of a box: points (24, 3), normals (24, 3), gaps (24,).
+    """Contacts of a box on a height field: points (24, 3), normals (24, 3), gaps (24,).
 
     pos (3,), rot (3, 3), half (3,). Slots 0 to 7 hold the corners, 8 to 11 the deepest node in each
     quarter around the box, 12 to 23 the edges.
@@ -50,7 +50,7 @@ def box_field(pos: Array, rot: Array, half: Array, field: Field, reach: FieldRea
 
 
 def _nodes(pos: Array, rot: Array, half: Array, field: Field, reach: int):
-    """Nodes (4, 3) below the face that looks at them, normals (4, 3) and gaps (4,)."""
+    """Deepest nodes (4, 3) below the facing face of the box, normals (4, 3) and gaps (4,)."""
     wide = field.nodes(window(field, pos, reach + 1))
     slope = [(wide[2:, 1:-1] - wide[:-2, 1:-1]), (wide[1:-1, 2:] - wide[1:-1, :-2])]
     rise = [
@@ -83,7 +83,7 @@ def _nodes(pos: Array, rot: Array, half: Array, field: Field, reach: int):
 
 
 def _edges(corners: Array, rot: Array, field: Field, lines: int):
-    """Points (12, 3) of the edges above the ridges that stick out most, normals, gaps (12,)."""
+    """Points (12, 3) of the edges above the ridges that protrude most, normals, gaps (12,)."""
     weight = np.array([4, 2, 1])  # of an axis in the index of a corner
     ends, sides = [], []
     for axis, *side in EDGES:
@@ -93,7 +93,7 @@ def _edges(corners: Array, rot: Array, field: Field, lines: int):
         sides.append([0 if k == axis else 2 * side[others.index(k)] - 1 for k in range(3)])
     start, end = (corners[np.array(x)] for x in zip(*ends, strict=True))
 
-    def one(start, end, side):
+    def edge_contact(start, end, side):
         s, clearance, normal, valid = crossings(start, end, field, lines)
         lows = [point[2] - surface_height(field, point) for point in (start, end)]
         protrudes = lows[0] + s * (lows[1] - lows[0]) - clearance
@@ -106,10 +106,10 @@ def _edges(corners: Array, rot: Array, field: Field, lines: int):
         up = jnp.arange(3) == 2
         return start + s * (end - start), jnp.where(exists, normal, up), gap
 
-    return jax.vmap(one)(start, end, jnp.asarray(sides, corners.dtype))
+    return jax.vmap(edge_contact)(start, end, jnp.asarray(sides, corners.dtype))
 
 
 def surface_height(field: Field, point: Array) -> Array:
-    """() height of the surface at the place of a point (3,), of its nearest triangle outside."""
+    """() height of the surface below a point (3,); outside that of the nearest triangle."""
     distance, normal = surface(field, point)
     return point[2] - distance / normal[2]

@@ -1,4 +1,4 @@
-"""All contact slots of a configuration."""
+"""Contact detection: fill all contact slots of a configuration."""
 
 import dataclasses
 from collections.abc import Callable
@@ -28,7 +28,7 @@ from jaxsim.model.model import Model
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Contacts:
-    """One row a slot; a slot whose gap is large touches nothing."""
+    """Contacts of all slots, one row a slot; a slot whose gap is large touches nothing."""
 
     point: Array  # (nc, 3) midway between the two surfaces, in the world [m]
     normal: Array  # (nc, 3) unit, from shape b to shape a
@@ -41,11 +41,11 @@ def find_contacts(model: Model, kin: Kinematics) -> Contacts:
     """Fill every contact slot of the model (see ``contact_slots``)."""
     slots = contact_slots(model.topology)
     pos, rot = shape_poses(model, kin)
-    found = [*_flat_contacts(model, pos, rot), *_field_contacts(model, pos, rot)]
-    if not found:
+    families = [*_flat_contacts(model, pos, rot), *_field_contacts(model, pos, rot)]
+    if not families:
         empty = jnp.zeros((0, 3), model.mass.dtype)
-        found.append((empty, empty, empty[:, 0]))
-    point, normal, gap = (jnp.concatenate(x) for x in zip(*found, strict=True))
+        families.append((empty, empty, empty[:, 0]))
+    point, normal, gap = (jnp.concatenate(x) for x in zip(*families, strict=True))
     a, b = slots.shape_a, slots.shape_b
     return Contacts(
         point=point,
@@ -57,7 +57,7 @@ def find_contacts(model: Model, kin: Kinematics) -> Contacts:
 
 
 def _flat_contacts(model: Model, pos: Array, rot: Array) -> list[tuple[Array, Array, Array]]:
-    """Points, normals and gaps of all families but those of height fields."""
+    """Points, normals and gaps of all families of slots without height fields."""
     slots = contact_slots(model.topology)
     size = model.shape_size
     ends = _ball_centers(pos, rot, size)
@@ -94,10 +94,10 @@ def _flat_contacts(model: Model, pos: Array, rot: Array) -> list[tuple[Array, Ar
 
 
 def _field_contacts(model: Model, pos: Array, rot: Array) -> list[tuple[Array, Array, Array]]:
-    """The same of the families of height fields; fields one after the other.
+    """Points, normals and gaps of the families of slots with height fields.
 
-    So are the shapes: what one looks at around it is a large program, which a kernel then holds
-    but once.
+    Fields and their shapes are mapped one by one, so that the kernel contains the large routine
+    once.
     """
     top, slots, size = model.topology, contact_slots(model.topology), model.shape_size
     ends = _ball_centers(pos, rot, size)
@@ -133,17 +133,17 @@ def _field_contacts(model: Model, pos: Array, rot: Array) -> list[tuple[Array, A
 
 
 def _one_by_one(find: Callable, *arrays: Array) -> tuple[Array, ...]:
-    """find(*rows) of each row of the arrays."""
+    """Map ``find(*rows)`` over the rows of the arrays sequentially."""
     return jax.lax.map(lambda rows: find(*rows), arrays)
 
 
 def _in_one_row(each: tuple[Array, ...]) -> tuple[Array, ...]:
-    """(pairs, slots, ...) to (pairs slots, ...)."""
+    """Flatten (pairs, slots, ...) to (pairs slots, ...)."""
     return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), each)
 
 
 def overlapping_pairs(model: Model, q: Array) -> tuple[tuple[str, str], ...]:
-    """Names of the shapes, of those that may touch, that overlap at q (nq,)."""
+    """Names of pairs of shapes that may touch and overlap at q (nq,)."""
     top = model.topology
 
     @jax.jit
@@ -157,7 +157,7 @@ def overlapping_pairs(model: Model, q: Array) -> tuple[tuple[str, str], ...]:
 
 
 def take(contacts: Contacts, chosen: Chosen) -> Contacts:
-    """Those chosen; an empty place is far from everything."""
+    """Select the chosen contacts; the gap of an empty slot is ``FAR``."""
     taken = jax.tree.map(chosen.gather, contacts)
     return dataclasses.replace(taken, gap=jnp.where(chosen.used, taken.gap, FAR))
 
@@ -176,9 +176,9 @@ def shape_poses(model: Model, kin: Kinematics) -> tuple[Array, Array]:
 
 
 def lowest_point(model: Model, kin: Kinematics, links: np.ndarray | None = None) -> Array:
-    """() height of the lowest point of any link's sphere or capsule or box [m].
+    """() height of the lowest point of any link's sphere, capsule or box [m].
 
-    links: (nl,) bool, of these alone. Raises ModelError where none of them has a shape.
+    links: (nl,) bool, only these. Raises ModelError where none of them has a shape.
     """
     top = model.topology
     pos, rot = shape_poses(model, kin)

@@ -1,15 +1,15 @@
-"""A height field: its surface, and the balls and sides of capsules on it.
+"""Surface of a height field, and contacts of balls and sides of capsules on it.
 
-Every cell of the grid is two triangles, and the ground below them is solid. What is near a point
-is found in a window of cells of fixed size (``Topology.field_reach``). All here is in the frame of
-the field, z up; nothing touches where the centre of a ball is beyond the field's extents.
+Every cell of the grid is two triangles, and the ground below them is solid. The neighbourhood of a
+point is a window of cells of fixed size (``Topology.field_reach``). All positions are in the frame
+of the field, z up; nothing touches where the centre of a ball is beyond the field's extents.
 
-Of a ball the nearest point of the surface counts, be it on a face, an edge or a corner, so ridges
-and peaks have their own normals, and a ball that slides over a level or hollow edge feels the faces
-alone. A second face below it counts, too, so that a ball in a valley rests on both sides. What is
-below the surface is pushed out of it, where it is nearest.
+A ball touches the nearest point of the surface, on a face, an edge or a corner, so ridges and peaks
+have their own normals, and a ball that slides over a level or hollow edge touches the faces alone.
+A second face below it counts, too, so that a ball in a valley rests on both sides. A ball below the
+surface is pushed out at the nearest point.
 
-Gradients take the choice of faces and edges as given.
+Gradients treat the choice of faces and edges as constant.
 """
 
 from dataclasses import dataclass
@@ -25,15 +25,15 @@ from jaxsim.math.rotation import cross
 from jaxsim.math.safe import safe_divide, safe_norm
 from jaxsim.model.topology import FieldReach
 
-INSIDE = 1e-6  # by how much of a cell a foot may lie beside its triangle
+INSIDE = 1e-6  # largest distance of a foot point from its triangle, relative to the cell
 ASKEW = 0.1  # sine of the angle between edges, seen from above, below which they do not cross
-LINE_ENDS = 1e-3  # a side touches within this part of the capsule; beyond it the ends do
+LINE_ENDS = 1e-3  # share of the capsule at each end where the end touches and not the side
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Field:
-    """The numbers of one height field."""
+    """Heights and extents of one height field."""
 
     heights: Array  # (nx, ny) [m]
     half: Array  # (2,) half extents [m]
@@ -48,7 +48,7 @@ class Field:
         return 2 * self.half / jnp.asarray(self.shape - 1, self.half.dtype)
 
     def grid(self, point: Array) -> Array:
-        """(..., 2) place of points (..., 2 or 3) in cells from the field's corner."""
+        """(..., 2) coordinates of points (..., 2 or 3) in cells from the field's corner."""
         return (point[..., :2] + self.half) / self.cell
 
     def contains(self, point: Array) -> Array:
@@ -56,7 +56,7 @@ class Field:
         return jnp.all(jnp.abs(point[..., :2]) <= self.half, axis=-1)
 
     def nodes(self, index: Array) -> Array:
-        """(..., 3) nodes of the grid; an index (..., 2) beyond the border is moved onto it."""
+        """(..., 3) positions of grid nodes; an index (..., 2) is clipped to the border."""
         index = jnp.clip(index, 0, self.shape - 1)
         flat = index[..., 0] * self.shape[1] + index[..., 1]
         height = jnp.take(self.heights.reshape(-1), flat, mode="clip")
@@ -77,7 +77,7 @@ def _square(start: int, stop: int) -> np.ndarray:
 
 
 def triangles(nodes: Array) -> tuple[Array, Array]:
-    """The first corner and the unit upward normal of both triangles of every cell between nodes.
+    """First corner and unit upward normal of both triangles of every cell between nodes.
 
     nodes (n, m, 3); returns (n - 1, m - 1, 3) and (2, n - 1, m - 1, 3): the triangles along the
     cells' x sides, then those along their y sides. A cell without area, beyond the border, has a
@@ -104,10 +104,10 @@ def surface(field: Field, point: Array) -> tuple[Array, Array]:
 
 
 def ball_field(center: Array, radius: Array, field: Field, reach: int):
-    """Two contacts of a ball (3,), (): points (2, 3), normals (2, 3), gaps (2,).
+    """Two contacts of a ball (3,), () with a field: points (2, 3), normals (2, 3), gaps (2,).
 
-    reach: cells to each side that the ball may touch. The second slot is FAR where there is one
-    nearest place alone, or the other faces have nearly the same normal. The place whose normal is
+    reach: cells to each side that the ball may touch. The second slot is FAR where there is only
+    one nearest point, or the other faces have nearly the same normal. The point whose normal is
     more along x comes first, so that each keeps its slot.
     """
     index = window(field, center, reach)
@@ -169,7 +169,7 @@ def edges(nodes: Array) -> tuple[Array, Array]:
 
 
 def crossings(start: Array, end: Array, field: Field, lines: int):
-    """Where a segment passes over edges of the field.
+    """Crossings of a segment with edges of the field, seen from above.
 
     start, end (3,); at most ``lines`` edges of each of the three directions. Returns s (n,) in
     [0, 1] along the segment, clearance (n,) straight above the edge [m], the upward unit normal
@@ -209,12 +209,12 @@ def crossings(start: Array, end: Array, field: Field, lines: int):
 
 
 def side_field(ends: Array, radii: Array, half: Array, field: Field, reach: FieldReach):
-    """Half of the side of a round cone on a field: point, normal, gap, and if it counts.
+    """Contact of half a round cone's side with a field: point, normal, gap, () bool if it counts.
 
     ends (2, 3), radii (2,); half () is 0 for the half at end 0, else 1. Peaks and ridges touch a
-    side between its ends: of the edges around this half the nearest says which ball of the side to
-    look at, and that ball's own nearest point is the contact. Near the ends the result does not
-    count, as the slots of the end balls hold it.
+    side between its ends: the edge nearest to this half determines the ball of the side, and that
+    ball's nearest point is the contact. Near the ends the result does not count, as the slots of
+    the end balls have it.
     """
     bounds = half / 2 + jnp.array([0, 0.5], ends.dtype)
     piece, piece_radii = (jax.vmap(at, (None, 0))(x, bounds) for x in (ends, radii))
@@ -234,5 +234,5 @@ def side_field(ends: Array, radii: Array, half: Array, field: Field, reach: Fiel
 
 
 def _pick(table: Array, chosen: Array) -> Array:
-    """The row of a table where ``chosen`` (n,) is true."""
+    """Row of a table where ``chosen`` (n,) is true, by a sum in place of a gather."""
     return jnp.sum(jnp.where(chosen.reshape(-1, *[1] * (table.ndim - 1)), table, 0), axis=0)

@@ -1,4 +1,4 @@
-"""The contact points that a step solves for, where a model has many more places for them."""
+"""Choice of the nearest contacts for a step, of a model that has many more contact slots."""
 
 from dataclasses import dataclass
 
@@ -10,35 +10,35 @@ from jax import Array
 from jaxsim.math.varying import alike
 
 HALVINGS = 24
-# By default all places for contacts are solved for up to ``ALL``, of more the nearest ``FEW``. What
-# is not chosen while it runs belongs to links that are known, so that most of its rows are zeros:
-# fused, all 52 places of a human on a chair take half the operations of the nearest 40.
+# By default all contact slots are solved for up to ``ALL``, of more the nearest ``FEW``. Slots that
+# are not chosen at run time belong to known links, so that most of their rows are zeros: fused, all
+# 52 slots of a human on a chair take half the operations of the nearest 40.
 ALL, FEW = 64, 40
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Chosen:
-    """``count`` of n slots, in their order."""
+    """Choice of ``count`` of n contact slots, in their order."""
 
-    slot: Array  # (count,) int; a place that stays empty holds some slot
-    used: Array  # (count,) bool
-    place: Array  # (n,) int: where a slot went, or -1
-    dropped_contacts: Array  # () int: slots within the margin for which there was no place
+    slot: Array  # (count,) int: chosen slot; any where none was left
+    used: Array  # (count,) bool: a slot was chosen
+    place: Array  # (n,) int: index of each slot among the chosen ones, or -1
+    dropped_contacts: Array  # () int: slots within the margin that were not chosen
 
     def gather(self, values: Array) -> Array:
-        """(count, ...) from (n, ...); zeros at empty places."""
+        """Values of the chosen slots, (count, ...) from (n, ...); zeros where none was left."""
         used = self.used.reshape(-1, *[1] * (values.ndim - 1))
         return jnp.where(used, values[self.slot], 0)
 
     def scatter(self, values: Array) -> Array:
-        """(n, ...) from (count, ...); zeros where a slot was not chosen."""
+        """Values of all slots, (n, ...) from (count, ...); zeros where a slot was not chosen."""
         chosen = (self.place >= 0).reshape(-1, *[1] * (values.ndim - 1))
         return jnp.where(chosen, values[jnp.maximum(self.place, 0)], 0)
 
 
-def solved_for(places: int, most: int | None) -> int:
-    """How many of the places for contacts a step solves for; ``most`` is None for the default.
+def contact_count(places: int, most: int | None) -> int:
+    """Number of contact slots that a step solves for; ``most`` is None for the default.
 
     >>> solved_for(52, None), solved_for(103, None), solved_for(103, 60), solved_for(52, 60)
     (52, 40, 60, 52)
@@ -49,7 +49,7 @@ def solved_for(places: int, most: int | None) -> int:
 
 
 def nearest(gap: Array, count: int, margin: Array | float) -> Chosen:
-    """Of the slots with a gap (n,) below the margin [m] the ``count`` with the least, or all.
+    """Choose the ``count`` slots with the least gap (n,) among those below the margin [m], or all.
 
     They keep their order, so that a solver that visits them one by one does so in the same way from
     step to step. A gap that is not a number is never chosen.
@@ -64,7 +64,7 @@ def nearest(gap: Array, count: int, margin: Array | float) -> Chosen:
         return (jnp.sum(gap < high) > count) & (tries < HALVINGS)
 
     def halve(bounds):
-        """Keeps: at most ``count`` gaps are below low."""
+        """Bisection step with the invariant that at most ``count`` gaps are below low."""
         low, high, tries = bounds
         middle = 0.5 * (low + high)
         few = jnp.sum(gap < middle) <= count
@@ -73,12 +73,12 @@ def nearest(gap: Array, count: int, margin: Array | float) -> Chosen:
 
     least = jnp.min(gap, initial=margin, where=near)
     low, high, _ = jax.lax.while_loop(more, halve, alike((least, margin, jnp.asarray(0)), gap))
-    # Exactly ``count`` lie below high, or so many lie between low and high that order decides.
+    # At most ``count`` lie below high, or so many lie between low and high that order decides.
     surely = gap < low
     perhaps = (gap < high) & ~surely
     room = count - jnp.sum(surely)
     chosen = surely | (perhaps & (jnp.cumsum(perhaps) <= room))
-    filled = jnp.cumsum(chosen)  # places up to and with this slot
+    filled = jnp.cumsum(chosen)  # number of chosen slots up to and including this one
     place = jnp.where(chosen, filled - 1, -1)
     slot = jnp.minimum(jnp.searchsorted(filled, np.arange(1, count + 1)), n - 1)
     used = jnp.arange(count) < filled[-1]

@@ -1,4 +1,4 @@
-"""Distances between single shapes. Normals point from the second shape to the first."""
+"""Distances between two shapes. Normals point from the second shape to the first."""
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,10 @@ BISECTIONS = 14
 
 
 def ball_plane(center: Array, radius: Array, pos: Array, rot: Array):
-    """Ball (3,), () against the half space below the z axis of (pos, rot): point, normal, gap."""
+    """Contact of a ball (3,), () with the half space below the z axis of (pos, rot).
+
+    Returns point (3,), normal (3,), gap ().
+    """
     normal = rot[:, 2]
     gap = jnp.sum((center - pos) * normal) - radius
     return center - normal * (radius + gap / 2), normal, gap
@@ -36,7 +39,7 @@ def box_distance(point: Array, half: Array) -> tuple[Array, Array]:
 
 
 def ball_box(center: Array, radius: Array, pos: Array, rot: Array, half: Array):
-    """Ball against a box: point (3,), normal (3,), gap ()."""
+    """Contact of a ball with a box: point (3,), normal (3,), gap ()."""
     distance, gradient = box_distance(rot.T @ (center - pos), half)
     normal = rot @ gradient
     gap = distance - radius
@@ -44,13 +47,13 @@ def ball_box(center: Array, radius: Array, pos: Array, rot: Array, half: Array):
 
 
 def side_box(ends: Array, radii: Array, pos: Array, rot: Array, half: Array):
-    """The side of a tapered capsule against a box: point, normal, gap, and if it counts.
+    """Contact of a tapered capsule's side with a box: point, normal, gap, () bool if it counts.
 
-    ends (2, 3), radii (2,). Of the balls along the segment the one nearest to the box is found by
+    ends (2, 3), radii (2,). The ball of the segment that is nearest to the box is found by
     bisection on the slope of distance(s) - radius(s), a convex function of s in [0, 1]. Where that
-    is an end ball, the end's own slot already holds the point and the last result is False.
-    The gradient treats s as given (envelope theorem); it is a subgradient where the segment itself
-    enters the box and the nearest face changes there.
+    is an end ball, the end's own slot has the point and the last result is False.
+    The gradient treats s as constant (envelope theorem); it is a subgradient where the segment
+    itself enters the box and the nearest face changes there.
     """
     local = (ends - pos) @ rot
     along, widening = local[1] - local[0], radii[1] - radii[0]
@@ -74,11 +77,11 @@ def side_box(ends: Array, radii: Array, pos: Array, rot: Array, half: Array):
 
 
 def box_plane(center: Array, turn: Array, half: Array, pos: Array, rot: Array):
-    """The corners of a box's lowest face against the half space below the z axis of (pos, rot).
+    """Contacts of the corners of a box's lowest face with the half space below z of (pos, rot).
 
     center (3,), turn (3, 3), half (3,) of the box. Points (4, 3), normals (4, 3), gaps (4,). The
-    lowest face is the one that looks down most; the lowest corner is always one of its. Gradients
-    take the choice of the face as given.
+    lowest face is the one that faces most downwards; the lowest corner always belongs to it.
+    Gradients treat the choice of the face as constant.
     """
     normal = rot[:, 2]
     edges = turn.T * half[:, None]

@@ -1,14 +1,14 @@
 """Contacts of spheres, capsules and tapered capsules with one another.
 
-All are round cones: the hull of two balls, swept by the balls between them. Two of them are as far
-apart as the nearest two of their balls: the least of |p(s) - q(t)| - r_a(s) - r_b(t) over s and t
+All are round cones: the hull of two balls, swept by the balls between them. The distance of two of
+them is that of their nearest two balls: the minimum of |p(s) - q(t)| - r_a(s) - r_b(t) over s and t
 in [0, 1]. This is convex, and where it is stationary the normal has known products with both axes
 (the tapers), so the nearest pair has a closed form; on the border one of the balls is an end. For
 equal radii it is that of two segments: Ericson, Real-Time Collision Detection (2005), 5.1.9.
 
 The least of these distances is the distance of the shapes where they are apart or overlap a
 little. Where the segments themselves cross, the depth is that along their common normal.
-Gradients follow the nearest pair; which of the five cases it comes from is taken as given.
+Gradients follow the nearest pair; the choice among the five cases is treated as constant.
 """
 
 import jax
@@ -18,13 +18,13 @@ from jax import Array
 from jaxsim.math.rotation import cross
 from jaxsim.math.safe import safe_divide, safe_norm, safe_normalize
 
-PARALLEL = 1e-3  # sine of the angle between axes below which the nearest pair is sought at ends
+PARALLEL = 1e-3  # sine of the angle between axes below which the nearest pair has an end ball
 
 
 def ball_ball(center_a: Array, radius_a: Array, center_b: Array, radius_b: Array, aside: Array):
-    """Point (3,) midway, unit normal (3,) from b to a, gap () of two balls [m].
+    """Contact of two balls: point (3,) midway, unit normal (3,) from b to a, gap () [m].
 
-    aside (3,) is the normal of balls with one centre.
+    aside (3,) is the normal of concentric balls.
     """
     between = center_a - center_b
     apart = jnp.sum(between * between) > 0
@@ -35,10 +35,10 @@ def ball_ball(center_a: Array, radius_a: Array, center_b: Array, radius_b: Array
 
 
 def nearest_ball(ends: Array, radii: Array, point: Array) -> Array:
-    """s () in [0, 1] of the ball of a round cone that is nearest to a point (3,).
+    """Parameter s () in [0, 1] of the ball of a round cone that is nearest to a point (3,).
 
     ends (2, 3), radii (2,). The ball slides from the foot of the point towards the wider end, in
-    proportion to the distance from the axis. Where one end holds the other it is that end.
+    proportion to the distance from the axis. Where one end ball contains the other it is that end.
     """
     along, widening = ends[1] - ends[0], radii[1] - radii[0]
     length2 = jnp.sum(along * along)
@@ -51,7 +51,10 @@ def nearest_ball(ends: Array, radii: Array, point: Array) -> Array:
 
 
 def nearest_pair(ends_a: Array, radii_a: Array, ends_b: Array, radii_b: Array):
-    """s () of a's and t () of b's nearest two balls; ends (2, 3), radii (2,) of each."""
+    """Parameters s () and t () of the nearest two balls of cones a and b.
+
+    ends (2, 3), radii (2,) of each.
+    """
     u, v = ends_a[1] - ends_a[0], ends_b[1] - ends_b[0]
     s_at = jax.vmap(lambda point: nearest_ball(ends_a, radii_a, point))(ends_b)
     t_at = jax.vmap(lambda point: nearest_ball(ends_b, radii_b, point))(ends_a)
@@ -66,15 +69,15 @@ def nearest_pair(ends_a: Array, radii_a: Array, ends_b: Array, radii_b: Array):
 
 
 def at(ends: Array, s: Array) -> Array:
-    """Centre or radius at s between two ends."""
+    """Interpolate centre or radius at s between two ends."""
     return ends[0] + s * (ends[1] - ends[0])
 
 
 def _stationary(offset, u, v, radii_a, radii_b) -> tuple[Array, Array]:
-    """Where the distance of two endless cones is stationary, moved into [0, 1].
+    """Parameters s, t at which the distance of two endless cones is stationary, clipped to [0, 1].
 
     offset (3,) is from the start of b's axis v to that of a's axis u. The normal n between the
-    nearest balls has n u = widening of a, n v = - widening of b; what is left of it is along
+    nearest balls has n u = widening of a, n v = - widening of b; its third component is along
     u x v, and with the offset it gives the distance of the two centres.
     """
     wide_a, wide_b = radii_a[1] - radii_a[0], radii_b[1] - radii_b[0]
@@ -94,7 +97,7 @@ def _stationary(offset, u, v, radii_a, radii_b) -> tuple[Array, Array]:
 
 
 def _aside(u: Array, v: Array) -> Array:
-    """(3,) a unit normal of two axes, of one if they are parallel, upwards if there is none."""
+    """(3,) unit normal of two axes, of one if they are parallel, upwards if both are zero."""
     u, v = jax.lax.stop_gradient(u), jax.lax.stop_gradient(v)
     m = cross(u, v)
     uu, vv = jnp.sum(u * u), jnp.sum(v * v)
@@ -106,7 +109,7 @@ def _aside(u: Array, v: Array) -> Array:
 
 
 def nearest_balls(ends_a: Array, radii_a: Array, ends_b: Array, radii_b: Array):
-    """One contact of two round cones, one of which may be a sphere: point, normal, gap."""
+    """Single contact of two round cones, one of which may be a sphere: point, normal, gap."""
     s, t = nearest_pair(ends_a, radii_a, ends_b, radii_b)
     aside = _aside(ends_a[1] - ends_a[0], ends_b[1] - ends_b[0])
     return ball_ball(at(ends_a, s), at(radii_a, s), at(ends_b, t), at(radii_b, t), aside)
@@ -116,9 +119,9 @@ def side_side(ends_a: Array, radii_a: Array, ends_b: Array, radii_b: Array):
     """Two contacts of two capsules: points (2, 3), normals (2, 3), gaps (2,).
 
     One is the nearest pair. The other is the ball of a at the farther end of the stretch where b
-    lies beside a, with b's ball nearest to it: its gap is as true, and a capsule that lies along
+    lies beside a, with b's ball nearest to it: its gap is as valid, and a capsule that lies along
     another rests on both. The slots are in order of s along a, so that parallel capsules keep
-    theirs. Of capsules that cross at a right angle both slots hold the nearest pair.
+    theirs. Where capsules cross at a right angle both slots have the nearest pair.
     """
     s, t = nearest_pair(ends_a, radii_a, ends_b, radii_b)
     u = ends_a[1] - ends_a[0]

@@ -1,9 +1,9 @@
-"""Contacts at the seams of flush surfaces: an edge that a neighbour goes on from is no edge.
+"""Corrected contacts at the seams of flush surfaces, where a neighbour continues a surface.
 
-A body that slides over two flush boxes meets the second one at its hidden side, or at the edge
-between the two, with a normal against its motion. What of a normal points out of a face where a
-flush neighbour covers it is taken away; where that is more than a trace the neighbour has its own
-contact, and this one is none.
+A body that slides over two flush boxes would meet the second one at its hidden side, or at the edge
+between the two, with a normal against its motion. The component of a normal that points out of a
+face where a flush neighbour covers it is removed; where that is more than a trace the neighbour has
+its own contact, and this one is dropped.
 """
 
 from dataclasses import replace
@@ -28,10 +28,10 @@ TRACE = 0.02  # sine of the angle by which a normal may point over a seam and st
 def without_seams(
     model: Model, pos: Array, rot: Array, sites: tuple[Array, Array], normal: Array, gap: Array
 ) -> tuple[Array, Array]:
-    """Normals (nc, 3) and gaps (nc,) of all slots, those at seams mended, or FAR.
+    """Correct the normals (nc, 3) and gaps (nc,) of all slots at seams; dropped ones are FAR.
 
-    pos (ns, 3), rot (ns, 3, 3) of the shapes, sites: where on shape a and on shape b each slot
-    touches, (nc, 3) each. Gradients take what is covered as given.
+    pos (ns, 3), rot (ns, 3, 3) of the shapes, sites: points on shape a and on shape b where each
+    slot touches, (nc, 3) each. Gradients treat the covered faces as constant.
     """
     for side, site in enumerate(sites):
         slots, faces, face_index = _seams(model.topology, side)
@@ -46,7 +46,7 @@ def without_seams(
         turn = jnp.einsum("nij,nik->njk", rot[other], rot[box])
         shift = jnp.einsum("nij,ni->nj", rot[other], pos[box] - pos[other])
         covers = jnp.zeros(out.shape, bool)
-        for column in face_index.T:  # every place for a neighbour
+        for column in face_index.T:  # every neighbour of a box
             row = np.maximum(column, 0)
             axis, sign = face[row] // 2, 1.0 - 2.0 * (face[row] % 2)
             half = model.shape_size[box[row]]
@@ -76,8 +76,8 @@ def without_seams(
     return normal, gap
 
 
-def seamless(model: Model, kin: Kinematics, contacts: Contacts) -> Contacts:
-    """Contacts of one configuration ``without_seams``."""
+def correct_seams(model: Model, kin: Kinematics, contacts: Contacts) -> Contacts:
+    """Correct the contacts of one configuration, see ``without_seams``."""
     if not has_seams(model.topology):
         return contacts
     half = contacts.normal * contacts.gap[:, None] / 2
@@ -88,20 +88,23 @@ def seamless(model: Model, kin: Kinematics, contacts: Contacts) -> Contacts:
 
 
 def has_seams(top: Topology) -> bool:
-    """Whether any slot may touch a box at a seam."""
+    """True if any slot may touch a box at a seam."""
     return any(_seams(top, side)[0].size for side in (0, 1))
 
 
 def slots_box(top: Topology, side: int) -> np.ndarray:
-    """(nc,) the first or the second shape of every slot."""
+    """(nc,) first (side 0) or second shape of every slot."""
     slots = contact_slots(top)
     return (slots.shape_a, slots.shape_b)[side]
 
 
 @lru_cache(maxsize=64)
 def _seams(top: Topology, side: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Slots (n,) whose shape on this side is a box with covered faces, the faces (m, 3) as in
-    ``Topology.flush_faces``, and of each slot the rows of its box (n, most), -1 for none."""
+    """Slots (n,) whose shape on this side is a box with covered faces, and these faces.
+
+    Also the faces (m, 3) as in ``Topology.flush_faces``, and for each slot the rows of its box
+    (n, most), -1 for none.
+    """
     faces = np.array(top.flush_faces, INDEX).reshape(-1, 3)
     shape, second = slots_box(top, side), slots_box(top, 1)
     of_boxes = np.array([kind == "box" for kind in top.shape_kinds], bool)[second]

@@ -1,9 +1,9 @@
-"""Which contact points a model can have: decided once from its topology, all static.
+"""Contact slots of a model: its possible contact points, static, from its topology.
 
 A sphere or capsule touches a plane or a box by its end balls, a capsule also by one point of its
 side against a box; a box touches a plane by its corners. Balls and capsules touch one another by
-their nearest balls, two capsules in two places. On a height field an end ball may rest on two
-triangles; half of a capsule's side and a box touch it where the field sticks out. Slots are ordered
+their nearest balls, two capsules at two points. On a height field an end ball may rest on two
+triangles; half of a capsule's side and a box touch it where the field protrudes. Slots are ordered
 by family and, within one, by the order of the shapes, so neighbours in a slot list are mostly
 neighbours on the body.
 """
@@ -36,7 +36,7 @@ FAMILIES = {  # name -> index columns and contact slots of a row, in the order o
 
 @dataclass(frozen=True)
 class Slots:
-    """Index arrays, one row a pair; the last four have one entry a contact slot.
+    """Index arrays of contact slots, one row a pair; the last four have one entry a slot.
 
     Either link may be -1, the world, but not both.
     """
@@ -63,7 +63,7 @@ class Slots:
 
 @lru_cache(maxsize=64)
 def contact_slots(top: Topology) -> Slots:
-    """The contact slots of a model. Raises ModelError for a pair of kinds without a routine."""
+    """Contact slots of a model. Raises ModelError for a pair of kinds without a routine."""
     families: dict[str, list[tuple[int, ...]]] = {name: [] for name in FAMILIES}
     for a, b in top.shape_pairs:
         for name, row in _rows(top, a, b):
@@ -91,7 +91,7 @@ def contact_slots(top: Topology) -> Slots:
 
 
 def _rows(top: Topology, a: int, b: int) -> list[tuple[str, tuple[int, ...]]]:
-    """The rows of one pair and their families."""
+    """Rows of one pair of shapes and their families."""
     kinds = kind_a, kind_b = top.shape_kinds[a], top.shape_kinds[b]
     surface = {"plane": "plane", "box": "box", "height_field": "field"}.get(kind_b)
     if kind_a == "box" and surface:

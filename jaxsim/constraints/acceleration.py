@@ -1,6 +1,6 @@
 """Acceleration constraints: scalar linear functions of qdd, h(qdd) = J qdd + drift - desired.
 
-A row is a test force of one unit; what it does work on is the acceleration it constrains, so J
+A row is a test force of one unit; it does work on the acceleration that it constrains, so J
 also gives its generalised force. Source: Kokkevis, Practical Physics for Articulated Characters
 (2004), sections 4 (constraints) and 8.3 (motion control). ``simulation.constrained`` solves for the
 forces.
@@ -35,21 +35,21 @@ METHODS = ("mass", "deltas", "abm")
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Rows:
-    """m scalar constraints."""
+class AccelerationRows:
+    """Rows of m scalar acceleration constraints."""
 
     link_force: Array  # (m, nl, 6) test forces on the links, about their trees' roots
     torque: Array  # (m, nv) test torques on the dofs
-    drift: Array  # (m,) the constrained acceleration at qdd = 0 [m/s^2 or rad/s^2]
-    desired: Array  # (m,) what it should be, or of an impact the change of velocity
+    drift: Array  # (m,) constrained acceleration at qdd = 0 [m/s^2 or rad/s^2]
+    desired: Array  # (m,) desired acceleration, or of an impact the change of velocity
 
 
-def joint_rows(model: Model, dofs: Sequence[int], desired: Array) -> Rows:
-    """The accelerations of degrees of freedom (static indices); desired (m,)."""
+def joint_rows(model: Model, dofs: Sequence[int], desired: Array) -> AccelerationRows:
+    """Rows of the accelerations of degrees of freedom (static indices); desired (m,)."""
     desired = jnp.asarray(desired, model.mass.dtype)
     torque = jnp.asarray(np.eye(model.topology.nv)[np.array(dofs, int)], desired.dtype)
     links = jnp.zeros((len(torque), model.topology.n_links, 6), desired.dtype)
-    return Rows(links, torque, jnp.zeros_like(desired), desired)
+    return AccelerationRows(links, torque, jnp.zeros_like(desired), desired)
 
 
 def point_rows(
@@ -60,8 +60,8 @@ def point_rows(
     directions: Array,
     desired: Array,
     others: Sequence[int] | Array | None = None,
-) -> Rows:
-    """The accelerations along directions (m, 3) of the links' points now at points (m, 3).
+) -> AccelerationRows:
+    """Rows of the accelerations along directions (m, 3) of the links' points now at points (m, 3).
 
     links, others: indices (m,); with others (-1 is the world) the acceleration is relative to
     the point of that link at the same place, and the forces act on the two in pairs. Only the
@@ -82,11 +82,13 @@ def point_rows(
         turning = cross(kin.velocity[link, :3], point_velocity(kin, link, points))
         falling = bias[:, 3:] + cross(bias[:, :3], points - kin.reference[link]) + turning
         drift = drift + moves * jnp.sum(directions * falling, axis=-1)
-    return Rows(force, jnp.zeros((len(links), model.topology.nv), desired.dtype), drift, desired)
+    return AccelerationRows(
+        force, jnp.zeros((len(links), model.topology.nv), desired.dtype), drift, desired
+    )
 
 
-def grip_rows(model: Model, kin: Kinematics, closed: Array, desired: Array) -> Rows:
-    """The accelerations of the grips' two points against each other; desired (ng, K) [m/s^2].
+def grip_rows(model: Model, kin: Kinematics, closed: Array, desired: Array) -> AccelerationRows:
+    """Rows of the relative accelerations of the grips' two points; desired (ng, K) [m/s^2].
 
     closed (ng,) bool: the others become rows of zeros. K as in ``constraints.rows.grip_rows``.
     """
@@ -109,13 +111,13 @@ def grip_rows(model: Model, kin: Kinematics, closed: Array, desired: Array) -> R
     return replace(apart, desired=jnp.where(closed[:, None], desired, 0.0).reshape(-1))
 
 
-def stacked(*parts: Rows) -> Rows:
-    """The rows of all, one after the other."""
+def stack_rows(*parts: AccelerationRows) -> AccelerationRows:
+    """Concatenate rows."""
     return jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
 
 
-def row_jacobian(model: Model, kin: Kinematics, rows: Rows) -> Array:
-    """J (m, nv): the generalised forces of the test forces."""
+def row_jacobian(model: Model, kin: Kinematics, rows: AccelerationRows) -> Array:
+    """Jacobian J (m, nv): generalised forces of the test forces."""
     on_freedoms = jax.vmap(partial(mask_product, model.topology.link_dofs.T))(rows.link_force)
     return rows.torque + jnp.sum(kin.axis[None] * on_freedoms, axis=-1)
 
@@ -123,15 +125,15 @@ def row_jacobian(model: Model, kin: Kinematics, rows: Rows) -> Array:
 def net_effects(
     model: Model,
     kin: Kinematics,
-    rows: Rows,
+    rows: AccelerationRows,
     method: str = "deltas",
     articulated: Articulated | None = None,
 ) -> Array:
-    """(m, nv): by how much each test force changes qdd. K is ``row_jacobian @ net_effects.T``.
+    """(m, nv) change of qdd by each test force. K is ``row_jacobian @ net_effects.T``.
 
     method: "abm" calls the articulated-body method again with each test force (section 4.2),
     "deltas" passes only the change up and down the tree (4.3), "mass" solves with the mass matrix.
-    They agree to rounding; benchmarks/constraint_matrix.py compares what they cost.
+    They agree to rounding; benchmarks/constraint_matrix.py compares their cost.
     """
     if method not in METHODS:
         raise ValueError(f"method {method!r}: there are {', '.join(METHODS)}")
@@ -153,18 +155,18 @@ def net_effects(
 def target_acceleration(
     error: Array, error_rate: Array, settling_time: Array | float, remaining: float | None = None
 ) -> Array:
-    """Equation 22, critically damped: Kp (q_d - q) + Kd (qd_d - qd) from the two differences.
+    """Critically damped PD acceleration, Kp (q_d - q) + Kd (qd_d - qd), from the two differences.
 
-    The document's gains are Kp = 1/ts^2 and Kd = 2/ts, of which it says that the joint is within
-    10% of its target after ts; (1 + t/ts) exp(-t/ts) is 74% there, and 10% at 3.89 ts. Where
-    ``remaining`` is given, the gains are those that leave this part of the error after ts.
+    Source: Kokkevis (2004), equation 22. His gains are Kp = 1/ts^2 and Kd = 2/ts, and he states
+    that the joint is within 10% of its target after ts; (1 + t/ts) exp(-t/ts) is 74% there, and 10%
+    at 3.89 ts. With ``remaining`` the gains are those that leave this share of the error after ts.
     """
     rate = (1.0 if remaining is None else _settled(remaining)) / settling_time
     return rate * rate * error + 2 * rate * error_rate
 
 
 def _settled(remaining: float) -> float:
-    """x with (1 + x) exp(-x) = remaining."""
+    """Solve (1 + x) exp(-x) = remaining for x."""
     if not 0 < remaining < 1:
         raise ValueError(
             f"remaining is {remaining}; give the part of the error that is left, 0 to 1"

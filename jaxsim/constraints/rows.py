@@ -1,7 +1,7 @@
-"""Rows of the step's problem: Jacobians and target velocities of contacts, limits and grips.
+"""Constraint rows of a step: Jacobians and target velocities of contacts, limits and grips.
 
 Velocity level, as in Stewart and Trinkle (1996): a gap may close within the step but not beyond,
-``J v >= -gap / h``; what has sunk in comes out with the time constant ``stabilization_time``.
+``J v >= -gap / h``; penetration recovers with the time constant ``stabilization_time``.
 """
 
 from dataclasses import dataclass
@@ -25,8 +25,8 @@ ROUNDINGS = 16  # operations whose errors add up in an entry of a contact's Jaco
 
 
 @dataclass(frozen=True)
-class Layout:
-    """Numbers of a model's rows, and their blocks; static."""
+class RowLayout:
+    """Static layout of a model's rows: their numbers, and their blocks."""
 
     contacts: int  # contact slots
     contact_block: int  # points in a block
@@ -57,16 +57,15 @@ class Layout:
 
     @property
     def grip_rows(self) -> int:
-        """Rows of a grip: one less than in space in the plane, as for contacts."""
+        """Rows of a grip: 2 in the plane, 3 in space, as for contacts."""
         return self.contact_rows
 
 
-def row_layout(top: Topology, contacts: int | None = None) -> Layout:
-    """Blocks of a contact point (by default of all slots), of up to three joint limits, and of a
-    grip."""
+def row_layout(top: Topology, contacts: int | None = None) -> RowLayout:
+    """Layout with blocks of one contact (by default of all slots), three joint limits, one grip."""
     contacts = contact_slots(top).count if contacts is None else contacts
     limits = len(top.limited_joints)
-    return Layout(
+    return RowLayout(
         contacts=contacts,
         contact_block=1,
         contact_rows=2 if top.planar else 3,
@@ -77,13 +76,13 @@ def row_layout(top: Topology, contacts: int | None = None) -> Layout:
 
 
 def _even_block(count: int, most: int) -> int:
-    """The block size up to ``most`` that pads the least in the fewest blocks."""
+    """Block size up to ``most`` with the fewest blocks, and then the least padding."""
     blocks = max(1, -(-count // most))
     return max(1, -(-count // blocks))
 
 
 def contact_frame(top: Topology, normal: Array) -> Array:
-    """(nc, 2 or 3, 3): the normal, then one tangent in the x-z plane or two in space."""
+    """(nc, 2 or 3, 3) contact frames: normal, then one tangent in the x-z plane or two in space."""
     if top.planar:
         zero = jnp.zeros_like(normal[:, 0])
         tangent = jnp.stack([normal[:, 2], zero, -normal[:, 0]], axis=-1)
@@ -106,9 +105,9 @@ def contact_jacobian(
     frame: Array,
     chosen: Chosen | None = None,
 ) -> Array:
-    """(nc, K, nv): relative velocity of a against b at each contact, along its frame's axes.
+    """(nc, K, nv) Jacobian of the velocity of a relative to b at each contact, in its frame.
 
-    chosen: the slots that the contacts are of, if not all.
+    chosen: slots of the contacts, if not all.
     """
     top = model.topology
     slots = contact_slots(top)
@@ -127,12 +126,12 @@ def contact_jacobian(
 
 
 def _without_rounding(J: Array, kin: Kinematics, point: Array) -> Array:
-    """J with zeros in the place of rows that are no more than rounding.
+    """Replace rows of J that are only rounding by zeros.
 
-    Where a force's line passes through all axes that could give way, as at a link that is hinged
-    at its own support, nothing moves along it; solved for as a row, rounding would be a lever of
-    a thousandth of a millimetre. A lever arm is a difference of positions in the world, and errs by
-    the rounding of these, as often as they are added and multiplied.
+    Where a force's line passes through all axes that could yield, as at a link that is hinged at
+    its own support, nothing moves along it; solved for as a row, rounding would be a lever of a
+    thousandth of a millimetre. A lever arm is a difference of positions in the world, and has the
+    rounding error of these, as often as they are added and multiplied.
     """
     far = jnp.max(jnp.abs(kin.reference)) + jnp.max(jnp.abs(kin.axis[:, 3:]), initial=0.0)
     error = ROUNDINGS * jnp.finfo(J.dtype).eps * (far + jnp.max(jnp.abs(point), axis=1))
@@ -148,13 +147,13 @@ def contact_targets(
     recovery_speed: Array | float,
     bounce_speed: Array | float,
 ) -> Array:
-    """(nc,) normal velocities to reach; approach (nc,) is the normal velocity before the step."""
+    """(nc,) target normal velocities; approach (nc,) is the normal velocity before the step."""
     open_gap = jnp.maximum(contacts.gap, 0.0)
     depth = jnp.maximum(-contacts.gap, 0.0)
     recovery = jnp.minimum(depth / stabilization_time, recovery_speed)
     target = jnp.where(contacts.gap > 0, -open_gap / dt, recovery)
     hits = (contacts.gap + dt * approach <= 0) & (approach < -bounce_speed)
-    bounces = hits & (contacts.restitution > 0)  # what does not bounce goes on to the surface
+    bounces = hits & (contacts.restitution > 0)  # others continue to the surface
     return jnp.where(bounces, jnp.maximum(target, -contacts.restitution * approach), target)
 
 
@@ -165,10 +164,10 @@ def limit_rows(
     dt: Array | float,
     stabilization_time: Array | float,
 ) -> tuple[Array, Array, Array]:
-    """One limit of each limited joint: J (nl, nv), target (nl,) [rad/s or m/s], gap (nl,).
+    """Rows of one limit of each limited joint: J (nl, nv), target (nl,) [rad/s or m/s], gap (nl,).
 
-    It is the one that the joint will be nearer to, or further beyond, after ``dt`` at the velocity
-    qd: a whipped hand goes through half its range in 4 ms.
+    It is the limit that the joint will be nearer to, or further beyond, after ``dt`` at the
+    velocity qd: a whipped hand goes through half its range in 4 ms.
 
     A limited ball joint may turn by ``joint_upper`` from the zero pose, about any axis.
     """
@@ -192,13 +191,13 @@ def limit_rows(
 
 
 def limit_sign(top: Topology, J: Array) -> Array:
-    """(nl,) the direction of each limit's row: 1 up or -1 down, of a ball -1, back."""
+    """(nl,) sign of each limit's row: 1 for a lower limit, -1 for an upper one or a ball's."""
     is_ball = np.array([top.joint_kinds[j] == "ball" for j in top.limited_joints], bool)
     return jnp.where(is_ball, -1.0, jnp.sum(J, axis=1)).astype(J.dtype)
 
 
 def grip_axes(top: Topology, dtype) -> Array:
-    """(K, 3) the directions in which a grip holds: in the plane x and z."""
+    """(K, 3) directions that a grip constrains: in the plane x and z."""
     return jnp.asarray(np.eye(3)[[0, 2]] if top.planar else np.eye(3), dtype)
 
 
@@ -221,10 +220,10 @@ def grip_rows(
     closed: Array,
     stabilization_time: Array | float,
 ) -> tuple[Array, Array]:
-    """Rows that hold the grips' points together: J (ng, K, nv), target (ng, K) [m/s].
+    """Rows that keep the grips' points together: J (ng, K, nv), target (ng, K) [m/s].
 
-    closed (ng,) bool: the others are rows of zeros. K is 3, in the plane 2 (x and z). What has come
-    apart closes with the time constant, as for contacts.
+    closed (ng,) bool: the others are rows of zeros. K is 3, in the plane 2 (x and z). A distance of
+    the points closes with the time constant, as for contacts.
     """
     top = model.topology
     axes = grip_axes(top, kin.axis.dtype)

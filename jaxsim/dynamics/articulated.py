@@ -1,7 +1,7 @@
-"""The articulated-body method: accelerations in O(n), and how a test force changes them.
+"""Articulated-body method: accelerations in O(n), and their changes by test forces.
 
-Every vector is in world axes about its tree's root, so no transforms stand between links: what a
-force on a link changes on the way to the root, and what then changes outward, are plain sums. Each
+Every vector is in world axes about its tree's root, so no transforms are needed between links: the
+changes that a force on a link causes on the way to the root, and then outward, are plain sums. Each
 degree of freedom is a node of the recursion; those in the middle of a link or of a ball joint carry
 no inertia of their own. Sources: Featherstone, Rigid Body Dynamics Algorithms (2008), table 7.1;
 Kokkevis, Practical Physics for Articulated Characters (2004), sections 3 (ABM) and 4.3 (deltas).
@@ -26,20 +26,20 @@ from jaxsim.model.topology import Topology
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Articulated:
-    """What the method finds from the pose alone: it serves every force that acts in this pose."""
+    """Articulated-body inertias of a pose, reused for every force that acts in this pose."""
 
     axis: Array  # (nv, 6) S, the joint axes
-    force: Array  # (nv, 6) U = I_A S: the force it takes to accelerate a freedom by one
+    force: Array  # (nv, 6) U = I_A S: force for a unit acceleration of a degree of freedom
     inertia: Array  # (nv,) D = S^T U, armature included
 
 
 def articulated_inertia(model: Model, kin: Kinematics) -> Articulated:
-    """The inbound pass for the articulated-body inertias."""
+    """Compute the articulated-body inertias by the inbound pass."""
     top, axis = model.topology, kin.axis
     if top.nv == 0:
         return Articulated(axis, axis, axis[:, 0])
     flat = inertia_matrix(*link_inertias(model, kin)).reshape(-1, 36)
-    own = mask_product(_links_of_freedoms(top), flat).reshape(-1, 6, 6)
+    inertias = mask_product(_links_of_freedoms(top), flat).reshape(-1, 6, 6)
 
     def up(node, children):
         inertia, S, armature = node
@@ -52,7 +52,7 @@ def articulated_inertia(model: Model, kin: Kinematics) -> Articulated:
         top.dof_levels,
         top.dof_parent,
         up,
-        (own, axis, model.armature),
+        (inertias, axis, model.armature),
         jnp.zeros((6, 6), axis.dtype),
     )
     return Articulated(axis, U, D)
@@ -84,7 +84,7 @@ def articulated_body(
 def acceleration_deltas(
     top: Topology, articulated: Articulated, link_force: Array, torque: Array
 ) -> Array:
-    """ABM deltas: by how much qdd (nv,) changes if these forces act in addition.
+    """ABM deltas: change of qdd (nv,) if these forces act in addition.
 
     link_force (nl, 6) on the links, about their trees' roots; torque (nv,) on the dofs. Linear
     in both; ``jax.vmap`` over them fills a constraint matrix (``constraints.system``).
@@ -112,10 +112,10 @@ def acceleration_deltas(
 
 
 def _links_of_freedoms(top: Topology) -> np.ndarray:
-    """(nv, nl) bool: a link hangs on the last freedom that moves it."""
-    own = np.zeros((top.nv, top.n_links), bool)
+    """(nv, nl) bool: last degree of freedom that moves each link."""
+    mask = np.zeros((top.nv, top.n_links), bool)
     for link in range(top.n_links):
         moving = np.flatnonzero(top.link_dofs[link])
         if moving.size:
-            own[moving[-1], link] = True
-    return own
+            mask[moving[-1], link] = True
+    return mask

@@ -1,4 +1,4 @@
-"""Points of a body that may bear on its surroundings: heels, balls and tips of the feet, hands."""
+"""Effectors: points of a body that may touch its surroundings, such as heels, toes and hands."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from jaxsim.model.topology import INDEX
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Effectors:
-    """ne points, each of a shape of a link; those of one group (a foot, a hand) act together."""
+    """ne effector points of shapes of links; those of one group (a foot, a hand) act together."""
 
     names: tuple[str, ...] = dataclasses.field(metadata={"static": True})
     shapes: tuple[int, ...] = dataclasses.field(metadata={"static": True})
@@ -33,18 +33,18 @@ class Effectors:
         return len(self.names)
 
     def of(self, group: str) -> np.ndarray:
-        """(ne,) bool: the points of a group; KeyError lists the groups."""
+        """(ne,) bool: points of a group by name; KeyError lists the groups."""
         if group not in self.group_names:
             raise KeyError(f"no group {group!r}; the groups are: {', '.join(self.group_names)}")
         return np.array(self.groups) == self.group_names.index(group)
 
     @property
     def in_group(self) -> np.ndarray:
-        """(n groups, ne) bool."""
+        """(n groups, ne) bool: membership of the points in groups."""
         return np.arange(len(self.group_names))[:, None] == np.array(self.groups)
 
     def positions(self, kin: Kinematics) -> Array:
-        """(ne, 3) in the world [m]."""
+        """(ne, 3) positions of the points in the world [m]."""
         link = np.array(self.links, INDEX)
         return kin.link_pos[link] + rotate(kin.link_rot[link], self.point)
 
@@ -58,7 +58,7 @@ class Effectors:
 def effectors(
     model: Model, points: Sequence[tuple[str, str, str, Sequence[float] | Array]]
 ) -> Effectors:
-    """Points as (name, group, shape, place): place (3,) in shares of the shape's half size.
+    """Make effectors from (name, group, shape, place): place (3,) relative to the half size.
 
     A box's half extents are its size; a capsule reaches half its length and a radius along x, a
     radius across. Raises ModelError for a shape that the model lacks or that belongs to the world.

@@ -1,11 +1,11 @@
-"""Heights of a tree's joints, finer than float32 has them.
+"""Heights of a tree's joints, more accurate than float32 rounding.
 
-A foot hangs 1 to 2 m below its root, so that its height carries 1e-7 m of rounding. A gap closes
-within a step, and a millisecond makes 1e-4 m/s of it. What rounding took from the heights, and from
-the last rows of the rotations that they are made with, is found to first order and added: products
-are taken again from factors of 11 bits, which float32 multiplies exactly.
+A foot is 1 to 2 m below its root, so that its height has 1e-7 m of rounding. A gap closes within a
+step, and in a millisecond that is 1e-4 m/s. The rounding errors of the heights, and of the last
+rows of the rotations that they follow from, are computed to first order and added: products are
+repeated with factors of 11 bits, which float32 multiplies exactly.
 
-No derivative follows the corrections, which are below its own rounding.
+The corrections have no derivative, as they are below its own rounding.
 """
 
 import jax
@@ -19,7 +19,7 @@ from jaxsim.model.joints import Q_SIZE
 from jaxsim.model.model import Model
 from jaxsim.model.topology import WORLD, Topology
 
-FACTOR = 2.0**11  # factors are whole parts of 1, or of a metre, of this size
+FACTOR = 2.0**11  # factors are whole multiples of 1 / FACTOR, or of that in metres
 UP = np.array([0.0, 0.0, 1.0])
 
 
@@ -28,9 +28,9 @@ def fine_heights(
 ) -> tuple[Array, Array]:
     """Rotations (nj, 3, 3) and positions (nj, 3) of the joints in the world, with finer last rows.
 
-    rest (nq,): what rounding took from q, see ``kinematics.integrate_finely``. local, world:
+    rest (nq,): rounding remainder of q, see ``kinematics.integrate_finely``. local, world:
     rotations and positions of the joints in their parents' frames and in the world, of float32.
-    Of a turn dR of a joint's frame R the last row of dR R^T is the same for all that it carries.
+    A turn dR of a joint's frame R has the same last row of dR R^T for all that the joint carries.
     """
     top = model.topology
     model, q, rest, (turn, offset), (R, p) = jax.lax.stop_gradient((model, q, rest, local, world))
@@ -50,7 +50,7 @@ def fine_heights(
 
 
 def _ancestors(top: Topology) -> np.ndarray:
-    """(nj, nj) whether a joint is another's ancestor, or itself."""
+    """(nj, nj) bool: [i, j] is true if joint j is an ancestor of joint i, or i itself."""
     mask = np.eye(top.n_joints, dtype=bool)
     for joint in (j for level in top.joint_levels for j in level):
         if top.joint_parent[joint] != WORLD:
@@ -59,24 +59,24 @@ def _ancestors(top: Topology) -> np.ndarray:
 
 
 def _parts(x: Array, grid: float = FACTOR) -> tuple[Array, Array]:
-    """x in whole parts, and what is left; both exact."""
+    """Split x exactly into a multiple of 1 / grid and the remainder."""
     whole = jnp.round(x * grid) / grid
     return whole, x - whole
 
 
 def _times(row: Array, matrix: Array) -> Array:
-    """Rows (n, 3) times matrices (n, 3, 3)."""
+    """Multiply rows (n, 3) by matrices (n, 3, 3)."""
     return jnp.sum(row[:, :, None] * matrix, axis=1)
 
 
 def _product(row: Array, matrix: Array, rounded: Array) -> Array:
-    """row (n, 3) times matrix (n, 3, 3), less what it was rounded to (n, 3)."""
+    """Rounding error of a product: row (n, 3) times matrix (n, 3, 3) less ``rounded`` (n, 3)."""
     (a, da), (m, dm) = _parts(row), _parts(matrix)
     return (_times(a, m) - rounded) + (_times(a, dm) + _times(da, matrix))
 
 
 def _rise(row: Array, offset: Array, begin: Array, end: Array) -> Array:
-    """begin + row . offset - end, (n,) of (n, 3) and (n,)."""
+    """Rounding error begin + row . offset - end, (n,) from (n, 3) and (n,)."""
     (a, da), (x, dx) = _parts(row), _parts(offset)
     (low, more_low), (high, more_high) = (_parts(z, FACTOR**2) for z in (begin, end))
     whole = jnp.sum(a * x, axis=-1) + (low - high)
@@ -84,7 +84,7 @@ def _rise(row: Array, offset: Array, begin: Array, end: Array) -> Array:
 
 
 def _of_axes(model: Model, q: Array, rest: Array, R: Array) -> tuple[Array, Array]:
-    """Corrections of the joints' axes: the rest of q, and sines and cosines off the unit circle.
+    """Corrections by the joints' axes: the rest of q, and sines and cosines off the unit circle.
 
     Returns last rows (nj, 3) of dR R^T and heights (nj,) [m].
     """
@@ -108,7 +108,7 @@ def _of_axes(model: Model, q: Array, rest: Array, R: Array) -> tuple[Array, Arra
 
 
 def _of_quaternions(model: Model, q: Array, row: Array) -> Array:
-    """Corrections of the matrices of balls and free joints, for quaternions of unit length.
+    """Corrections of the matrices of balls and free joints, as if quaternions had unit length.
 
     row (nj, 3) of the parents; the result (nj, 3) is in the joints' axes.
     """
@@ -131,8 +131,7 @@ def _of_quaternions(model: Model, q: Array, row: Array) -> Array:
 
 
 def _turn(products: Array) -> Array:
-    """The matrices (n, 3, 3) of quaternions from the products (n, 4, 4) of their numbers, less the
-    identity."""
+    """Rotation matrices (n, 3, 3) less the identity, from products (n, 4, 4) of quaternions."""
     (_, wx, wy, wz), (_, xx, xy, xz), (_, _, yy, yz), (*_, zz) = jnp.moveaxis(products, 0, -1)
     rows = [
         [-yy - zz, xy - wz, xz + wy],

@@ -1,4 +1,4 @@
-"""Inverse kinematics of a whole body: points of it at places, as near to a pose as that allows.
+"""Inverse kinematics of a whole body: effectors at target points, as near as possible to a pose.
 
 Damped Gauss-Newton steps of all degrees of freedom, within the ranges of the joints (an active set:
 a joint that is pushed out of its range stays at its end for the step).
@@ -18,23 +18,26 @@ from jaxsim.model import Model
 
 STEPS = 60
 DAMPING = 1e-3
-LARGEST = 0.3  # of a step [rad, m]
-KEEP = 0.02  # weight of a joint's angle [1/rad], beside 1 [1/m] of a point's place
-TURN = 0.1  # the same of the root's orientation
-LEAN = 0.3  # of the centre of mass [1/m]
+LARGEST = 0.3  # largest change of a dof in a step [rad, m]
+KEEP = 0.02  # weight of a joint's angle [1/rad], beside 1 [1/m] of a point's position
+TURN = 0.1  # weight of the root's orientation [1/rad]
+LEAN = 0.3  # weight of the centre of mass [1/m]
 
 
 @partial(jax.jit, static_argnames="at")
-def reached(
+def reach_points(
     model: Model, points: Effectors, at: tuple[int, ...], q: Array, places: Array, com: Array
 ) -> Array:
-    """(nq,) near to the pose q (nq,) with the effectors ``at`` at ``places`` (len(at), 3) and the
-    centre of mass at ``com`` (3,) [m]. Where that cannot be, the places come first. It is a local
-    search: from a pose far away, as from a hanging arm to a place overhead, it may end before."""
+    """Pose (nq,) near q (nq,) with effectors and the centre of mass at target points.
+
+    The effectors ``at`` go to ``places`` (len(at), 3), the centre of mass to ``com`` (3,) [m]; the
+    effectors have the larger weight. It is a local search: from a pose far away, as from a hanging
+    arm to a point overhead, it may end before it gets there.
+    """
     top = model.topology
     still, index = jnp.zeros(top.nv, q.dtype), np.array(at)
     root = np.array([top.joint_kinds[j] == "free" for j in top.dof_joint])
-    # of a free root the first three dofs are its place, which is free, the others turn it
+    # the first three dofs of a free root are its position, which is free, the others turn it
     turns = root & (np.cumsum(root) > 3)
     keep = jnp.asarray(np.where(turns, TURN, np.where(root, 0.0, KEEP)), q.dtype)
     hinges = [j for j, limited in enumerate(top.joint_limited) if limited]

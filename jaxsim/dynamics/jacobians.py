@@ -11,7 +11,7 @@ from jaxsim.model.model import Model
 
 
 def motion_jacobian(model: Model, kin: Kinematics, point: Array) -> Array:
-    """(nv, 3): velocity that each degree of freedom alone gives to a point (3,) that it carries."""
+    """(nv, 3) velocity that each degree of freedom alone gives to a point (3,) that it moves."""
     reference = kin.dof_reference(model.topology)
     return kin.axis[:, 3:] + cross(kin.axis[:, :3], point - reference)
 

@@ -1,7 +1,7 @@
-"""Forward kinematics and everything else that follows from (q, qd) without forces.
+"""Forward kinematics: all quantities that follow from (q, qd) without forces.
 
 All spatial vectors are in world axes about the root of their tree (the origin of the tree's root
-link at this instant), so that no transforms stand between links and a character far from the
+link at this instant), so that no transforms are needed between links and a character far from the
 world's origin loses little precision in float32. Only the poses need a pass down the tree;
 velocities are products with constant ancestor masks.
 """
@@ -39,17 +39,17 @@ class Kinematics:
 
     joint_pos: Array  # (nj, 3) origins of the joint nodes' frames after the joint's motion [m]
     joint_rot: Array  # (nj, 3, 3)
-    joint_anchor: Array  # (nj, 3) the points about which the joints turn [m]
+    joint_anchor: Array  # (nj, 3) points about which the joints turn [m]
     link_pos: Array  # (nl, 3) origins of the links' frames [m]
     link_rot: Array  # (nl, 3, 3)
     com: Array  # (nl, 3) centres of mass of the links [m]
-    reference: Array  # (nl, 3) the root of each link's tree [m]
+    reference: Array  # (nl, 3) root of each link's tree [m]
     axis: Array  # (nv, 6) joint axes S about the root of their tree
     velocity: Array  # (nl, 6) link velocities about the root of their tree
     bias: Array  # (nl, 6) spatial accelerations of the links where qdd = 0, without gravity
 
     def dof_reference(self, topology: Topology) -> Array:
-        """(nv, 3) the reference point of each joint axis."""
+        """(nv, 3) reference point of each joint axis [m]."""
         return self.reference[topology.dof_link]
 
 
@@ -61,7 +61,7 @@ def mask_product(mask: np.ndarray, x: Array) -> Array:
 def forward_kinematics(model: Model, q: Array, qd: Array, rest: Array | None = None) -> Kinematics:
     """Kinematics of q (nq,), qd (nv,). Source: Featherstone (2008), chapter 4.4, in world axes.
 
-    rest (nq,): what rounding took from q; with it heights are finer than float32, see
+    rest (nq,): rounding remainder of q; with it heights are more accurate than float32, see
     ``fine_heights``.
     """
     top = model.topology
@@ -191,7 +191,7 @@ def _axes(top: Topology, rot: Array, axis: Array, anchor: Array, reference: Arra
 
 
 def integrate(model: Model, q: Array, qd: Array, dt: Array | float) -> Array:
-    """q (+) qd dt: positions (nq,) after holding the velocity qd (nv,) for dt [s]."""
+    """Integrate positions: q (+) qd dt (nq,) after dt [s] at a constant velocity qd (nv,)."""
     top = model.topology
     q_start, v_start = np.array(top.q_start), np.array(top.v_start)
     simple = np.concatenate([top.joints_of("hinge"), top.joints_of("slide")]).astype(int)
@@ -214,10 +214,10 @@ def integrate(model: Model, q: Array, qd: Array, dt: Array | float) -> Array:
 def integrate_finely(
     model: Model, q: Array, qd: Array, dt: Array | float, rest: Array
 ) -> tuple[Array, Array]:
-    """``integrate`` with the rest (nq,) that rounding left of the positions, and the new rest.
+    """Integrate positions with compensated sums: q (nq,) and the new rounding remainder (nq,).
 
-    Compensated sums: Knuth (1998), The Art of Computer Programming 2, 4.2.2, theorem B. Quaternions
-    leave none. The rest has no derivative.
+    rest (nq,): remainder of the last step. Source: Knuth (1998), The Art of Computer Programming 2,
+    4.2.2, theorem B. Quaternions have no remainder. It has no derivative.
     """
     at, dofs = _linear(model.topology)
     begin, step = q[at], qd[dofs] * dt + rest[at]
@@ -229,7 +229,7 @@ def integrate_finely(
 
 
 def _linear(top: Topology) -> tuple[np.ndarray, np.ndarray]:
-    """Indices in q and in qd of numbers that change by velocity times time."""
+    """Indices in q and in qd of positions that change by velocity times time."""
     q_start, v_start = np.array(top.q_start, int), np.array(top.v_start, int)
     simple = np.concatenate([top.joints_of("hinge"), top.joints_of("slide")]).astype(int)
     flying = top.joints_of("free").astype(int)
@@ -242,10 +242,10 @@ def _linear(top: Topology) -> tuple[np.ndarray, np.ndarray]:
 
 
 def difference(model: Model, target: Array, q: Array, free: bool = True) -> Array:
-    """(nv,) the velocity that brings q (nq,) to the target (nq,) in a second, see ``integrate``.
+    """(nv,) velocity that brings q (nq,) to the target (nq,) in a second, see ``integrate``.
 
-    Of a rotation it is the rotation vector from one to the other, the short way round, in the
-    link's axes [rad]. free: whether free joints count; else they have zeros.
+    For a rotation it is the rotation vector from one to the other, the short way round, in the
+    link's axes [rad]. free: False gives zeros for free joints.
     """
     top = model.topology
     error = jnp.zeros(top.nv, q.dtype)

@@ -12,24 +12,24 @@ from jaxsim.model.model import Model
 
 
 def linear_momentum(model: Model, kin: Kinematics) -> Array:
-    """(3,) [kg m/s]."""
+    """(3,) linear momentum of all links [kg m/s]."""
     momentum = inertia_apply(*link_inertias(model, kin), kin.velocity)
     return momentum[:, 3:].sum(0)
 
 
 def angular_momentum(model: Model, kin: Kinematics, about: Array | None = None) -> Array:
-    """(3,) about the point ``about`` (3,), by default the centre of mass of all links [N m s]."""
+    """(3,) angular momentum about a point (3,), by default the centre of mass [N m s]."""
     momentum = inertia_apply(*link_inertias(model, kin), kin.velocity)
     point = center_of_mass(model, kin) if about is None else about
     return (momentum[:, :3] + cross(kin.reference - point, momentum[:, 3:])).sum(0)
 
 
 def kinetic_energy(model: Model, kin: Kinematics, qd: Array) -> Array:
-    """() of the links and of the armature of their joints [J]."""
+    """() kinetic energy of the links and of the armature of their joints [J]."""
     momentum = inertia_apply(*link_inertias(model, kin), kin.velocity)
     return (jnp.sum(momentum * kin.velocity) + jnp.sum(model.armature * qd * qd)) / 2
 
 
 def potential_energy(model: Model, kin: Kinematics) -> Array:
-    """() of gravity, zero where all masses are at the world's origin [J]."""
+    """() potential energy of gravity, zero where all masses are at the world's origin [J]."""
     return -jnp.sum(model.mass[:, None] * kin.com * model.gravity)

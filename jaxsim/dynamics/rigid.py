@@ -46,12 +46,12 @@ def inverse_dynamics(model: Model, kin: Kinematics, qdd: Array) -> Array:
 
 
 def bias_force(model: Model, kin: Kinematics) -> Array:
-    """h(q, qd) (nv,): the generalised force of RNEA at qdd = 0."""
+    """Bias force h(q, qd) (nv,): generalised force of RNEA at qdd = 0."""
     return inverse_dynamics(model, kin, jnp.zeros(model.topology.nv, kin.axis.dtype))
 
 
 def gravity_force(model: Model, kin: Kinematics) -> Array:
-    """Generalised force (nv,) that holds the links against gravity at rest."""
+    """Generalised force (nv,) that supports the links against gravity at rest."""
     top = model.topology
     weight = -model.mass[:, None] * model.gravity[None]
     arm = kin.com - kin.reference
@@ -60,7 +60,7 @@ def gravity_force(model: Model, kin: Kinematics) -> Array:
 
 
 def mass_matrix(model: Model, kin: Kinematics) -> Array:
-    """CRBA: the joint-space inertia M (nv, nv), armature included."""
+    """CRBA: joint-space inertia M (nv, nv), armature included."""
     top = model.topology
     mass, first, second = link_inertias(model, kin)
     flat = jnp.concatenate([mass[:, None], first, second.reshape(-1, 9)], axis=-1)

@@ -1,4 +1,4 @@
-"""The two tree recursions: a level of the tree at a time, all its nodes at once.
+"""Tree recursions in both directions: a level of the tree at a time, all its nodes at once.
 
 ``levels`` holds node indices by depth and ``parent`` each node's parent (-1 for the world), both
 static. Nodes are pytrees of arrays with a leading node axis.
@@ -23,12 +23,12 @@ def _in_node_order(levels: Sequence[Sequence[int]], outputs: list):
 
 
 def leaves_to_root(levels, parent, visit: Callable, nodes, zero):
-    """``visit(node, sum over children) -> (to parent, output)``; returns the outputs by node.
+    """Recursion from the leaves: ``visit(node, sum over children) -> (to parent, output)``.
 
-    ``zero`` is what a node without children receives.
+    Returns the outputs by node. ``zero`` is the sum of a node without children.
     """
     outputs = []
-    passed = None  # what the level below sends up, and from which nodes
+    passed = None  # values that the level below sends up, from the nodes ``below``
     below: Sequence[int] = ()
     for level in reversed(levels):
         slot = {node: k for k, node in enumerate(level)}
@@ -51,9 +51,9 @@ def leaves_to_root(levels, parent, visit: Callable, nodes, zero):
 
 
 def root_to_leaves(levels, parent, visit: Callable, nodes, root):
-    """``visit(node, from parent) -> (to children, output)``; returns the outputs by node.
+    """Recursion from the root: ``visit(node, from parent) -> (to children, output)``.
 
-    ``root`` is what the nodes on the world receive.
+    Returns the outputs by node. ``root`` is the value for the nodes on the world.
     """
     outputs = []
     passed, above = None, ()

@@ -1,4 +1,4 @@
-"""A JAX function of one character as one kernel over a batch."""
+"""Fused back end: compiles a JAX function of one character to one kernel over a batch."""
 
 from jaxsim.fused.errors import FusedUnavailable, FuseError
 from jaxsim.fused.explain import Explanation, explain

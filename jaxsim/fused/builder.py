@@ -1,7 +1,7 @@
-"""Make values, as few as possible.
+"""Construction of a program's values, as few as possible.
 
-``Builder.op`` folds constants, drops what has no effect and finds a value that is there already,
-all while the program is built, so that a product of matrices full of zeros never becomes large.
+``ProgramBuilder.op`` folds constants, drops operations without effect and reuses equal values, all
+while the program is built, so that a product of matrices full of zeros never becomes large.
 """
 
 from collections import Counter
@@ -11,26 +11,26 @@ import numpy as np
 
 from jaxsim.fused.constants import evaluate
 from jaxsim.fused.folds import FOLDS, THROUGH_TREES, leaves
-from jaxsim.fused.program import Block, Branch, Loop, Memory, Value, deepest
+from jaxsim.fused.program import Branch, KernelMemory, Loop, ProgramBlock, Value, deepest
 
 COMMUTATIVE = {"add", "mul", "max", "min", "and", "or", "xor", "eq", "ne"}
 BOOL = np.dtype(bool)
 COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge"}
 
 
-class Builder:
-    """Makes values in ``block``, or further out where they can stand there."""
+class ProgramBuilder:
+    """Builder of values in ``block``, or further out where that is possible."""
 
     def __init__(self):
-        self.root = Block()
+        self.root = ProgramBlock()
         self.block = self.root
-        self.floor = self.root  # of the innermost branch: what is made in it stays in it
+        self.floor = self.root  # block of the innermost branch, whose values stay in it
         self.source = None  # the equation that is being lowered
-        self._known: dict = {}  # values by what they are made of, by id
-        self._alive: list = []  # so that no id is used twice
+        self._known: dict = {}  # values by operation and ids of arguments
+        self._alive: list = []  # objects whose ids must not be reused
 
     def constant(self, number) -> Value:
-        """A value for a numpy scalar."""
+        """Make the value of a numpy scalar."""
         if not isinstance(number, np.generic):
             number = np.asarray(number)[()]
         key = (type(number), number.tobytes())
@@ -41,7 +41,7 @@ class Builder:
         return value
 
     def op(self, op: str, *args: Value, dtype=None) -> Value:
-        """The value of an operation; its dtype is that of the last argument unless given."""
+        """Make the value of an operation; dtype: by default that of the last argument."""
         key = (op, dtype if op == "convert" else None, *map(id, args))
         value = self._known.get(key)
         if value is None or not value.block.open:
@@ -53,7 +53,7 @@ class Builder:
         return value
 
     def _made(self, op: str, args: tuple, dtype) -> Value:
-        """An operation that has not been asked for before."""
+        """Make the value of a new operation, folded if possible."""
         if all([a.op == "constant" for a in args]):
             return self.constant(evaluate(op, dtype, *[a.data for a in args]))
         simple = self._fold(op, args, dtype)
@@ -63,8 +63,8 @@ class Builder:
             return self.op(op, args[1], args[0], dtype=dtype)
         return self._place(Value(op, args, dtype, self._home(args), None, self.source))
 
-    def _home(self, args) -> Block:
-        """Where a value of these stands: as far out as it can, but within its branch."""
+    def _home(self, args) -> ProgramBlock:
+        """Block of a value with these arguments: as far out as possible, but within its branch."""
         block = deepest(args)
         return block if block.depth >= self.floor.depth else self.floor
 
@@ -74,8 +74,8 @@ class Builder:
         return value
 
     @contextmanager
-    def within(self, block: Block):
-        """Meanwhile values are made at the end of another block."""
+    def within(self, block: ProgramBlock):
+        """Context in which values are made at the end of another block."""
         before = self.block, self.floor
         self.block = self.floor = block
         try:
@@ -85,14 +85,13 @@ class Builder:
 
     # --- memory
 
-    def outermost(self, memory: Memory) -> Block:
-        """The block that is furthest out of those where it can be read: all of the innermost branch
-        stays in it."""
+    def outermost(self, memory: KernelMemory) -> ProgramBlock:
+        """Outermost block in which a memory can be read; within a branch, that of the branch."""
         home = self.root if memory.home is None else memory.home
         return home if home.depth >= self.floor.depth else self.floor
 
-    def load(self, memory: Memory, index: Value) -> Value:
-        """A number of memory that is not written any more."""
+    def load(self, memory: KernelMemory, index: Value) -> Value:
+        """Make a load from memory that is not written any more."""
         key = ("load", id(memory), id(index))
         value = self._known.get(key)
         if value is None or not value.block.open:
@@ -106,27 +105,29 @@ class Builder:
             self._known[key] = value
         return value
 
-    def read_now(self, memory: Memory, index: Value) -> Value:
-        """A number of local memory that is written again and again: read here, in this order."""
+    def read_now(self, memory: KernelMemory, index: Value) -> Value:
+        """Make a load from local memory that is written repeatedly: read here, in this order."""
         load = Value("load", (index,), memory.dtype, self.block, memory, self.source)
         return self._place(load)
 
-    def store(self, memory: Memory, index: Value, number: Value, block: Block | None = None):
-        """Write to memory, here and now (or at the end of another block)."""
+    def store(
+        self, memory: KernelMemory, index: Value, number: Value, block: ProgramBlock | None = None
+    ):
+        """Make a store to memory at the end of the current block (or of another one)."""
         block = self.block if block is None else block
         self._place(Value("store", (index, number), memory.dtype, block, memory, self.source))
 
-    def stored(self, values: list[Value]) -> Memory:
-        """Memory that holds the values: constant if they are, else local, written once."""
+    def stored(self, values: list[Value]) -> KernelMemory:
+        """Make memory with these values: constant if they are, else local, written once."""
         key = ("stored", *map(id, values))
         memory = self._known.get(key)
         if memory is None or (memory.home is not None and not memory.home.open):
             dtype = values[0].dtype
             if all(v.is_constant for v in values):
                 numbers = np.array([v.data for v in values], dtype)
-                memory = Memory("constant", dtype, len(values), values=numbers)
+                memory = KernelMemory("constant", dtype, len(values), values=numbers)
             else:
-                memory = Memory("local", dtype, len(values), self._home(values))
+                memory = KernelMemory("local", dtype, len(values), self._home(values))
                 for k, v in enumerate(values):
                     self.store(memory, self.constant(np.int32(k)), v, memory.home)
             self._known[key] = memory
@@ -138,10 +139,10 @@ class Builder:
     def loop(
         self, inits: list[Value], length: int | None, body, alive=None, fixed=(), thorough=False
     ) -> list:
-        """A loop; ``body(counter, params)`` gives the next carries. Returns the last ones.
+        """Make a loop; ``body(counter, params)`` returns the next carries. Returns the last ones.
 
-        fixed: carries that never change. thorough: others are found by trying: those that begin
-        as constants are taken as unchanging, until a round of the body says otherwise.
+        fixed: carries that never change. thorough: others are found by trial: those that begin
+        as constants are taken as unchanging, until a round of the body changes them.
         """
         unchanging = set(fixed)
         if thorough:
@@ -149,7 +150,7 @@ class Builder:
         unchanging.discard(alive)
         outer = self.block
         while True:
-            inner = Block(outer)
+            inner = ProgramBlock(outer)
             loop = Loop(inner, length, None, list(inits), [], alive)
             if length is not None:
                 loop.counter = Value("param", (), np.dtype(np.int32), inner, (loop, -1))
@@ -177,11 +178,11 @@ class Builder:
         return [init if stays else result for init, stays, result in zip(inits, same, loop.results)]
 
     def branch(self, condition: Value, yes, no) -> list[Value]:
-        """The values of ``yes()`` where the condition holds, else those of ``no()``."""
+        """Make a branch: values of ``yes()`` where the condition holds, else those of ``no()``."""
         outer, floor = self.block, self.floor
         made = []
         for run in (yes, no):
-            self.block = self.floor = inner = Block(outer)
+            self.block = self.floor = inner = ProgramBlock(outer)
             try:
                 made.append((inner, run()))
             finally:
@@ -207,7 +208,7 @@ class Builder:
         return None
 
     def _through_tree(self, op: str, args, dtype) -> Value | None:
-        """op(select(c, 1, 3), 2) as select(c, op(1, 2), op(3, 2)): indices stay selects."""
+        """Fold op(select(c, 1, 3), 2) to select(c, op(1, 2), op(3, 2)): indices stay selects."""
         trees = [k for k, a in enumerate(args) if not a.is_constant]
         if len(trees) != 1 or not leaves(args[trees[0]]):
             return None
@@ -222,7 +223,7 @@ class Builder:
         return rebuilt(args[at])
 
     def pick(self, candidates: list[Value], index: Value, most: int) -> Value:
-        """candidates[index]; a chain of selects up to ``most`` of them, else from memory."""
+        """Make candidates[index]: a chain of up to ``most`` selects, else a load from memory."""
         if index.is_constant:
             return candidates[int(index.data)]
         if all(c is candidates[0] for c in candidates):

@@ -1,4 +1,4 @@
-"""A fused function as JAX sees it: a primitive that vmap, jit and grad know how to treat."""
+"""JAX primitive of a fused function, with rules for vmap, jit and grad."""
 
 from collections.abc import Callable
 
@@ -17,8 +17,10 @@ fused_p.multiple_results = True
 
 
 def call(kernel: Kernel, leaves, own: tuple[bool, ...], batch: int | None) -> list:
-    """The outputs of a kernel for a batch, of which leaf k has an axis in front if ``own[k]``; or,
-    with no batch, for one character, which ``vmap`` makes a batch of."""
+    """Outputs of a kernel for a batch, of which leaf k has a leading axis if ``own[k]``.
+
+    batch: None for one character, which ``vmap`` makes a batch of.
+    """
     return fused_p.bind(*leaves, kernel=kernel, own=own, batch=batch)
 
 
@@ -28,7 +30,7 @@ def _lanes(batch: int | None) -> int:
 
 @fused_p.def_impl
 def run(*leaves, kernel: Kernel, own, batch):
-    """All lanes, now, where the leaves are: ``own[k]`` says whether leaf k has a batch axis."""
+    """Run all lanes at once on the leaves' device; leaf k has a batch axis if ``own[k]``."""
     # as compiled code, whose device and memory are JAX's to choose
     if kernel.lacks or not on_cpu(leaves):
         return kernel.compiled(own, batch, lambda: _bound(leaves, kernel, own, batch))(*leaves)
@@ -45,14 +47,14 @@ def _bound(leaves, kernel: Kernel, own, batch):
 
 
 def on_cpu(leaves) -> bool:
-    """Whether all arrays are on the CPU."""
+    """True if all arrays are on the CPU."""
     if jax.default_backend() == "cpu" and len(backends()) == 1:
         return True
     return all(device.platform == "cpu" for device in _devices(leaves))
 
 
 def _devices(leaves) -> set:
-    """Of the arrays; without one the default."""
+    """Devices of the arrays; without arrays the default device."""
     arrays = [x for x in leaves if isinstance(x, jax.Array)]
     return {d for x in arrays for d in x.devices()} or jnp.zeros(()).devices()
 
@@ -64,7 +66,7 @@ def _shapes(*leaves, kernel: Kernel, own, batch):
 
 
 def _vmapped(leaves, dims, *, kernel: Kernel, own, batch):
-    """A new batch axis in front; one that is there already is folded into it."""
+    """Batching rule: a new leading batch axis, into which an existing one is folded."""
     size = next(x.shape[d] for x, d in zip(leaves, dims) if d is not None)
     moved, new_own = [], []
     for x, d, mine in zip(leaves, dims, own):
@@ -88,14 +90,14 @@ def _vmapped(leaves, dims, *, kernel: Kernel, own, batch):
 batching.primitive_batchers[fused_p] = _vmapped
 
 
-def lowered(platform: str, target: Callable[[str], str] = handler.target):
-    """The kernel in compiled code for a platform: XLA calls a target with its own memory."""
+def make_lowering(platform: str, target: Callable[[str], str] = handler.target):
+    """Lowering of the primitive for a platform: XLA calls a target with its own memory."""
 
     def rule(ctx, *operands, kernel: Kernel, own, batch):
         if kernel.lacks:
             return _lower_to_xla(ctx, *operands, kernel=kernel, own=own, batch=batch)
-        kernel.check(own, _lanes(batch), platform)  # what cannot run is said here, not in the call
-        name, found = handler.named(kernel, own, _lanes(batch))
+        kernel.check(own, _lanes(batch), platform)  # raise here and not in the call
+        name, found = handler.name_kernel(kernel, own, _lanes(batch))
         ctx.module_context.add_keepalive(found)
         return jax.ffi.ffi_lowering(target(platform))(ctx, *operands, kernel=name)
 
@@ -103,7 +105,7 @@ def lowered(platform: str, target: Callable[[str], str] = handler.target):
 
 
 def _by_xla(*leaves, kernel: Kernel, own, batch):
-    """Where there are no kernels, the same by XLA."""
+    """Evaluate a kernel's jaxpr by XLA, for platforms without kernels."""
     function = jaxpr_as_fun(kernel.jaxpr)
     if batch is None:
         return function(*leaves)
@@ -113,4 +115,4 @@ def _by_xla(*leaves, kernel: Kernel, own, batch):
 _lower_to_xla = mlir.lower_fun(_by_xla, multiple_results=True)
 mlir.register_lowering(fused_p, _lower_to_xla)
 for _platform in handler.PLATFORMS:
-    mlir.register_lowering(fused_p, lowered(_platform), platform=_platform)
+    mlir.register_lowering(fused_p, make_lowering(_platform), platform=_platform)

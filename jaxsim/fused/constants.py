@@ -1,4 +1,4 @@
-"""The value of an operation on constants, as XLA has it; also the reference for the operations.
+"""Operations on constants with XLA's results; also the reference for the operations.
 
 ``NUMPY`` maps an operation to a function of numpy scalars or arrays.
 """
@@ -37,7 +37,7 @@ def _remainder(x, y):
 
 
 def to_integer(x, dtype):
-    """A float as an integer: cut off, clamped to the range, NaN as 0."""
+    """Convert a float to an integer: truncated, clamped to the range, NaN as 0."""
     info = np.iinfo(dtype)
     low, high = float(info.min), float(info.max)
     inside = (x > low) & (x < high)
@@ -131,7 +131,7 @@ NUMPY = {
 
 
 def evaluate(op: str, dtype: np.dtype, *numbers):
-    """The operation on numpy scalars or arrays (under ``np.errstate(all="ignore")``)."""
+    """Evaluate an operation on numpy scalars or arrays (under ``np.errstate(all="ignore")``)."""
     if op == "convert":
         return np.asarray(_convert(np.asarray(numbers[0]), dtype))
     return np.asarray(NUMPY[op](*numbers)).astype(dtype, copy=False)

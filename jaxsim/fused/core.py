@@ -1,7 +1,6 @@
-"""The functions of Dr.Jit's core library that its Python module does not pass on.
+"""Functions of Dr.Jit's core library that its Python module does not export.
 
-They are looked up by their names in the library. On the CPU nothing is lost but speed where one is
-not found.
+They are looked up by their names in the library. On the CPU a missing one costs only speed.
 """
 
 import ctypes
@@ -17,7 +16,7 @@ _LLVM = 2  # Dr.Jit's number for this back end
 
 
 class Core:
-    """How many lanes go together, and which of them an operation is for."""
+    """Vector width of Dr.Jit's LLVM back end, and masks of its lanes."""
 
     def __init__(self, library: ctypes.CDLL):
         self.width = library["_Z21jit_llvm_vector_widthv"]
@@ -36,8 +35,11 @@ class Core:
 
     @contextmanager
     def all_lanes(self, true):
-        """Meanwhile memory is read and written for all lanes of a vector, also for those that have
-        left the loop or took the other branch; true: a Bool of ``drjit.llvm``."""
+        """Context in which memory is read and written for all lanes of a vector.
+
+        Also for lanes that have left the loop or took the other branch; true: a Bool of
+        ``drjit.llvm``.
+        """
         self._push(_LLVM, true.index)
         try:
             yield
@@ -46,7 +48,7 @@ class Core:
 
 
 class GpuCore:
-    """Devices, streams, and arrays over memory that others own."""
+    """Devices, streams, and arrays over foreign memory of Dr.Jit's CUDA back end."""
 
     def __init__(self, library: ctypes.CDLL):
         pointer, number = ctypes.c_void_p, ctypes.c_uint32
@@ -76,7 +78,7 @@ class GpuCore:
 
 @cache
 def core() -> Core | None:
-    """None where the library does not offer this."""
+    """Core functions for the CPU; None where the library lacks them."""
     try:
         return Core(_library())
     except (OSError, AttributeError):
@@ -85,7 +87,7 @@ def core() -> Core | None:
 
 @cache
 def gpu_core() -> GpuCore:
-    """FusedUnavailable where the library does not offer this: no kernel runs on a GPU then."""
+    """Core functions for GPUs; FusedUnavailable where the library lacks them."""
     try:
         return GpuCore(_library())
     except (OSError, AttributeError) as error:

@@ -1,8 +1,8 @@
-"""What a kernel needs of a GPU: the driver, the arrays' device and memory, order among streams.
+"""CUDA driver for kernels: device and memory of arrays, order among streams.
 
-JAX and Dr.Jit share a device's primary context, so that a pointer of one is good for the other.
-Each has its own streams: events put the kernel behind what made its inputs, and what reads its
-outputs behind the kernel. Nothing waits on the host.
+JAX and Dr.Jit share a device's primary context, so that a pointer of one is valid for the other.
+Each has its own streams: events order the kernel after the producers of its inputs, and the
+consumers of its outputs after the kernel. Nothing waits on the host.
 """
 
 import ctypes
@@ -19,7 +19,7 @@ from jaxsim.fused.errors import FuseError
 
 SETTING = "DRJIT_LIBCUDA_PATH"
 DRIVER = "libcuda.so.1"
-MOST_LOCAL = 512 * 1024  # bytes a thread, of every GPU since compute capability 2.0
+MOST_LOCAL = 512 * 1024  # local bytes of a thread, on every GPU since compute capability 2.0
 RESERVE = 256 << 20  # bytes that the driver itself and compiled programs may take
 
 _FOLDERS = (
@@ -29,12 +29,14 @@ _FOLDERS = (
 _MULTIPROCESSORS, _THREADS_OF_ONE = 16, 39  # attributes of a device
 _DEVICE_OF_POINTER = 9  # an attribute of a pointer
 
-_granted: dict[int, int] = {}  # by device: bytes of local memory a thread that it has given before
+_granted: dict[int, int] = {}  # by device: local bytes of a thread that it has granted before
 
 
 def find_driver(load: bool) -> Path | None:
-    """The driver's library that this process has loaded, as JAX has where it uses a GPU; if none
-    and ``load``, what the system's loader finds, or one of the places where containers have it."""
+    """Driver's library that this process has loaded, as JAX has where it uses a GPU.
+
+    If there is none and ``load``, the one of the system's loader, or of a container's folders.
+    """
     found = _loaded()
     if found is None and load:
         for name in (DRIVER, *(f"{folder}/{DRIVER}" for folder in _FOLDERS)):
@@ -45,7 +47,7 @@ def find_driver(load: bool) -> Path | None:
 
 
 def name_driver(load: bool) -> None:
-    """Tell Dr.Jit, which looks in few places, where the driver is; before it is imported."""
+    """Set the driver's path for Dr.Jit, which searches few folders; before it is imported."""
     if not os.environ.get(SETTING) and (found := find_driver(load)):
         os.environ[SETTING] = str(found)
 
@@ -71,14 +73,14 @@ def _ask(name: str, *args) -> None:
 
 
 def device_of(pointer: int) -> int:
-    """The number that the driver gives to the device of some memory."""
+    """Driver's number of the device that owns some memory."""
     found = ctypes.c_int()
     _ask("cuPointerGetAttribute", ctypes.byref(found), _DEVICE_OF_POINTER, ctypes.c_uint64(pointer))
     return found.value
 
 
 def use(device: int) -> None:
-    """Let Dr.Jit work on a device from now on, on this thread."""
+    """Set the device of Dr.Jit on this thread; FuseError where it cannot use it."""
     core = gpu_core()
     if core.device() == device:
         return
@@ -91,7 +93,7 @@ def use(device: int) -> None:
 
 @contextmanager
 def _in_context() -> Iterator[None]:
-    """Meanwhile the driver is asked about the device that Dr.Jit works on."""
+    """Context in which driver calls concern the device that Dr.Jit works on."""
     _ask("cuCtxPushCurrent_v2", ctypes.c_void_p(gpu_core().context()))
     try:
         yield
@@ -100,15 +102,15 @@ def _in_context() -> Iterator[None]:
 
 
 def finish(device: int) -> None:
-    """Wait until a device has done all that it was told."""
+    """Wait until a device has done all its work."""
     use(device)
     with _in_context():
         _ask("cuCtxSynchronize")
 
 
 def wait_for(stream: int | None) -> None:
-    """What Dr.Jit does from now on begins when what is on the stream is done."""
-    if not stream:  # the default stream, for which Dr.Jit's waits by itself
+    """Order later work of Dr.Jit after the work that is on the stream now."""
+    if not stream:  # the default stream, for which Dr.Jit's stream waits by itself
         return
     core, event = gpu_core(), ctypes.c_void_p()
     with _in_context():
@@ -119,13 +121,13 @@ def wait_for(stream: int | None) -> None:
 
 
 def let_go_on(stream: int | None) -> None:
-    """What comes on the stream from now on begins when Dr.Jit has done what it was told."""
+    """Order later work of the stream after the work of Dr.Jit so far."""
     if stream:
         gpu_core().sync_stream(stream)
 
 
-def mapped(kind: Any, pointer: int, size: int) -> Any:
-    """A Dr.Jit array over ``size`` numbers of device memory, which stays its owner's."""
+def wrap_memory(kind: Any, pointer: int, size: int) -> Any:
+    """Make a Dr.Jit array over ``size`` numbers of device memory, which it does not own."""
     import drjit as dr
 
     core = gpu_core()
@@ -137,8 +139,8 @@ def mapped(kind: Any, pointer: int, size: int) -> Any:
     return array
 
 
-def copied(types: Any, array: Any) -> Any:
-    """A copy of an array in other memory."""
+def copy_array(types: Any, array: Any) -> Any:
+    """Copy a Dr.Jit array to other memory."""
     import drjit as dr
 
     copy = dr.gather(type(array), array, dr.arange(types.UInt, len(array)))
@@ -147,7 +149,7 @@ def copied(types: Any, array: Any) -> Any:
 
 
 def copy_out(array: Any, pointer: int, bytes_: int) -> None:
-    """A computed array to device memory, in order with what Dr.Jit does."""
+    """Copy a computed array to device memory, in order with Dr.Jit's work."""
     import drjit as dr
 
     core, source = gpu_core(), ctypes.c_void_p()
@@ -156,17 +158,17 @@ def copy_out(array: Any, pointer: int, bytes_: int) -> None:
 
 
 def threads(device: int) -> int:
-    """How many threads run at once on a device, at most."""
-    found = []
+    """Largest number of threads that run at once on a device."""
+    numbers = []
     for attribute in (_MULTIPROCESSORS, _THREADS_OF_ONE):
         value = ctypes.c_int()
         _ask("cuDeviceGetAttribute", ctypes.byref(value), attribute, device)
-        found.append(value.value)
-    return found[0] * found[1]
+        numbers.append(value.value)
+    return numbers[0] * numbers[1]
 
 
 def free_bytes() -> int:
-    """What neither JAX nor anything else has taken of the current device's memory."""
+    """Free bytes of the current device's memory, outside JAX's pool."""
     free, total = ctypes.c_size_t(), ctypes.c_size_t()
     with _in_context():
         _ask("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
@@ -174,11 +176,11 @@ def free_bytes() -> int:
 
 
 def foresee(device: int, frame: int, outputs: int) -> None:
-    """FuseError where a kernel would run out of device memory, which would end the process.
+    """Raise FuseError where a kernel would run out of device memory, which would end the process.
 
-    frame: bytes of local memory that a thread has, for its arrays and for what its registers do not
-    hold. The driver takes it for all threads that the device can run at once, however small the
-    batch. outputs: bytes of what the kernel returns, which Dr.Jit holds until it is copied.
+    frame: bytes of local memory of a thread, for its arrays and for values beyond its registers.
+    The driver allocates it for all threads that the device can run at once, however small the
+    batch. outputs: bytes of the kernel's outputs, which Dr.Jit owns until they are copied.
     """
     if frame > MOST_LOCAL:
         raise FuseError(

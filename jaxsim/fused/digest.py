@@ -1,29 +1,32 @@
-"""A name for a program that says all of it, so that the same name is the same function."""
+"""Digest of a program: equal digests mean equal functions."""
 
 import hashlib
 from collections.abc import Iterator
 
 import numpy as np
 
-from jaxsim.fused.program import Block, Branch, Loop, Memory, Program, Value
+from jaxsim.fused.program import Branch, KernelMemory, KernelProgram, Loop, ProgramBlock, Value
 
 
-def digest(program: Program) -> str:
-    """The same in every process. XLA's caches keep compiled programs by their text: where a fused
-    function is called from one, this is what the text knows of it."""
+def digest(program: KernelProgram) -> str:
+    """Digest of all operations of a program, equal in every process.
+
+    XLA's caches identify compiled programs by their text: a call of a fused function contains this
+    digest.
+    """
     of = hashlib.sha256()
-    for line in _Text().lines(program):
+    for line in _ProgramText().lines(program):
         of.update(line.encode() + b"\n")
     return of.hexdigest()
 
 
-class _Text:
-    """Values and memories are numbered in the order in which they are met."""
+class _ProgramText:
+    """Text of a program, with values and memories numbered in order of appearance."""
 
     def __init__(self):
         self.numbers: dict[int, int] = {}
 
-    def number(self, thing: Value | Memory) -> int:
+    def number(self, thing: Value | KernelMemory) -> int:
         return self.numbers.setdefault(id(thing), len(self.numbers))
 
     def value(self, value: Value) -> str:
@@ -34,7 +37,7 @@ class _Text:
     def values(self, values) -> str:
         return " ".join(map(self.value, values))
 
-    def memory(self, memory: Memory) -> str:
+    def memory(self, memory: KernelMemory) -> str:
         if id(memory) in self.numbers:
             return f"m{self.number(memory)}"
         values = b"" if memory.values is None else np.ascontiguousarray(memory.values).tobytes()
@@ -42,22 +45,22 @@ class _Text:
         about = memory.kind, memory.dtype.name, memory.size, memory.leaf, content
         return f"m{self.number(memory)}={about}"
 
-    def lines(self, program: Program) -> Iterator[str]:
+    def lines(self, program: KernelProgram) -> Iterator[str]:
         for memory in program.inputs:
             yield self.memory(memory)
         yield from self.block(program.block)
         for made in program.outputs:
-            if isinstance(made, Memory):
+            if isinstance(made, KernelMemory):
                 yield f"output {self.memory(made)}"
             else:
                 yield f"output {made.shape} {self.values(made.reshape(-1))}"
 
-    def block(self, block: Block) -> Iterator[str]:
+    def block(self, block: ProgramBlock) -> Iterator[str]:
         yield "{"
         for value in block.ops:
             data = value.data
             head = f"{value.op} {value.dtype.name} {self.values(value.args)}"
-            if isinstance(data, Memory):
+            if isinstance(data, KernelMemory):
                 yield f"{self.value(value)} = {head} {self.memory(data)}"
             elif isinstance(data, Loop):
                 counter = [] if data.counter is None else [data.counter]

@@ -1,12 +1,12 @@
-"""Functions in float32 for GPUs, of sums and products alone.
+"""Elementary functions in float32 for GPUs, from sums and products.
 
-What the hardware has for them (``sin.approx`` and its like, which Dr.Jit takes) is right to 21 or
-22 binary places behind the point, whatever the size of the result: not good enough for the sine of
-a small angle, for ``tanh`` or ``expm1``. Here the error is that of a few roundings.
+The hardware's functions (``sin.approx`` and others, which Dr.Jit uses) have an absolute error of
+2^-21 or 2^-22: too large for the sine of a small angle, for ``tanh`` or ``expm1``. Here the error
+is that of a few roundings.
 
-Each brings its argument into a short interval and has a polynomial there, fitted so that its
-largest error is least: what is left out is under 2^-27 of the result. Constants with many digits
-are in parts, the first of which has as many as a number of 32 bits.
+Each function reduces its argument to a short interval and has a minimax polynomial there, with a
+relative error under 2^-27. Constants with many digits are sums, the first term of which has the
+digits of a number of 32 bits.
 """
 
 import math
@@ -50,12 +50,12 @@ _LOG_ERFC = (  # between 0.9 and 4.1
 )
 
 _ROOT_HALF = 0x3F3504F3  # the bits of the square root of 1/2
-_EXPONENT = 23  # places of the bits of a number before its exponent
+_EXPONENT = 23  # number of bits below the exponent
 _LEAST_NORMAL, _INFINITE = 0x0080_0000, 0x7F80_0000
 
 
 class Elementary:
-    """Of arrays of ``type_of(float32)``."""
+    """Elementary functions of Dr.Jit arrays of ``type_of(float32)``."""
 
     def __init__(self, dr: ModuleType, type_of):
         self.dr = dr
@@ -80,7 +80,7 @@ class Elementary:
         k, r = self._powers_of_two(x)
         one = self._scaled(self.float(1), k)
         near = self.dr.fma(one, self._expm1(r), one - 1)
-        return self.dr.select(x < 80, near, self.exp(x))  # of 128 powers of two there is none
+        return self.dr.select(x < 80, near, self.exp(x))  # 2^128 is no number
 
     def exp2(self, x):
         x = self._within(x, -150.0, 129.0)
@@ -135,12 +135,12 @@ class Elementary:
         return self.dr.select(size < 0.95, near, self.dr.copysign(far, x))
 
     def _series(self, x, factors) -> Any:
-        """factors[0] + factors[1] x + ..."""
+        """Polynomial factors[0] + factors[1] x + ... by Horner's rule."""
         *others, last = factors
         return reduce(lambda y, c: self.dr.fma(y, x, c), others[::-1], self.float(last))
 
     def _circular(self, x, quarters: int):
-        """The sine of an angle with so many right angles added."""
+        """Sine of an angle plus ``quarters`` right angles."""
         dr = self.dr
         k = dr.round(x * (1 / _HALF_PI[0]))
         r = x
@@ -154,12 +154,12 @@ class Elementary:
         return dr.select((turn & 2) == 0, out, -out)
 
     def _within(self, x, least: float, most: float):
-        """x, or the nearest between these; NaN stays."""
+        """Clip x to [least, most]; NaN stays."""
         x = self.dr.select(x < least, least, x)
         return self.dr.select(x > most, most, x)
 
     def _powers_of_two(self, x):
-        """k and r, of which e^x is 2^k e^r."""
+        """Range reduction of e^x = 2^k e^r: k and r."""
         k = self.dr.round(x * _LOG2_E[0])
         return k, self.dr.fma(-k, _LN_2[1], self.dr.fma(-k, _LN_2[0], x))
 
@@ -167,14 +167,14 @@ class Elementary:
         return self.dr.fma(r * r, self._series(r, _EXPM1), r)
 
     def _scaled(self, y, k):
-        """2^k y, in two steps: one factor alone may be too large, or too small, to be a number."""
+        """2^k y, in two steps: a single factor may be too large, or too small, for a number."""
         first = self.int(k) >> 1
         for power in (first, self.int(k) - first):
             y = y * self.dr.reinterpret_array(self.float, (power + 127) << _EXPONENT)
         return y
 
     def _log(self, x):
-        """k, f and rest: the logarithm of a positive x is that of 2^k and f + rest."""
+        """Range reduction of a positive x: log x = log 2^k + f + rest. Returns k, f, rest."""
         dr = self.dr
         bits = dr.reinterpret_array(self.int, x)
         small = bits < _LEAST_NORMAL  # a GPU takes these for zero; as an integer they are numbers
@@ -185,7 +185,7 @@ class Elementary:
         return self.float(k - dr.select(small, self.int(149), 0)), f, rest
 
     def _of_positive(self, x, found):
-        """``found``, but where x is zero, less, infinite or NaN."""
+        """Logarithm ``found`` for a positive x; IEEE's results for zero, less, infinity and NaN."""
         dr = self.dr
         bits = dr.reinterpret_array(self.int, x)
         found = dr.select((bits > 0) & (bits < _INFINITE), found, math.nan)

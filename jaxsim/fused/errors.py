@@ -1,25 +1,25 @@
-"""What can go wrong in the fused back end, told with the place and the remedy."""
+"""Errors of the fused back end; each names the place and the remedy."""
 
 import warnings
 
 
 class FuseError(ValueError):
-    """A function that cannot become one kernel, or arguments that do not fit it."""
+    """Raised for a function that cannot become one kernel, or arguments that do not fit it."""
 
 
 class NoRule(FuseError):
-    """A primitive that the fused back end does not know; XLA can run the function."""
+    """Raised for a primitive without a rule in the fused back end; XLA can run the function."""
 
 
 class FusedUnavailable(RuntimeError):
-    """Dr.Jit, or the LLVM library or GPU driver it needs, is not there or not fit."""
+    """Raised where Dr.Jit, or the LLVM library or GPU driver it needs, is missing or unfit."""
 
 
 _told: set[str] = set()
 
 
 def warn_of_xla(reason: str, stacklevel: int = 2) -> None:
-    """Say, once for each reason, that XLA runs what was to be a kernel."""
+    """Warn, once for each reason, that XLA runs a function in place of a kernel."""
     if reason not in _told:
         _told.add(reason)
         warnings.warn(f'using backend="xla": {reason}', stacklevel=stacklevel + 1)

@@ -1,4 +1,4 @@
-"""What a fused function does, read off its program; nothing is compiled or run."""
+"""Report of a fused function's operations, from its program; nothing is compiled or run."""
 
 import re
 from collections import Counter
@@ -11,14 +11,21 @@ import jax.numpy as jnp
 
 from jaxsim.fused.listing import listing
 from jaxsim.fused.lower import lower
-from jaxsim.fused.program import Block, Memory, Program, Value, inner_blocks, walk
+from jaxsim.fused.program import (
+    KernelMemory,
+    KernelProgram,
+    ProgramBlock,
+    Value,
+    inner_blocks,
+    walk,
+)
 from jaxsim.fused.source import function_of, place
 from jaxsim.fused.work import work
 
 JOINED = {"fma", "fms", "fnma"}  # x y + z, x y - z, z - x y
 
-# Estimates: the time of an operation beside that of x y + z, measured in float32 on two cores with
-# AVX-512, and rounded; other machines differ. An operation that is not named here counts 1.
+# Estimates: the time of an operation relative to that of x y + z, measured in float32 on two cores
+# with AVX-512, and rounded; other machines differ. An operation that is not listed counts 1.
 WEIGHTS = {
     **dict.fromkeys(("convert", "sign"), 5),
     **dict.fromkeys(("div", "rem"), 12),
@@ -29,65 +36,68 @@ WEIGHTS = {
     **dict.fromkeys(("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"), 40),
     **dict.fromkeys(("expm1", "erf", "pow"), 80),
 }
-GATHER = 20  # a number read or written in memory that the caches hold; from further away it is more
-KNOWN = 2  # the same in local memory at an index that is known
+GATHER = 20  # cost of a number read or written in cached memory; further away it is more
+KNOWN = 2  # cost of a number in local memory at a known index
 
 
 @dataclass(frozen=True)
 class Count:
-    """What is done for one lane in a call, or in a round of a loop, the most frequent first."""
+    """Operations and memory traffic of one lane in a call, or in a round of a loop.
+
+    The most frequent come first.
+    """
 
     operations: Mapping[str, int]  # arithmetic, by kind
-    functions: Mapping[str, int]  # the same by the function it comes from
+    functions: Mapping[str, int]  # arithmetic, by the function it comes from
     costs: Mapping[str, float]  # by function, with loads and stores; in simple operations
     read: Mapping[str, int]  # [bytes] by kind of memory
     written: Mapping[str, int]  # [bytes]
 
     @property
     def total(self) -> int:
-        """All operations."""
+        """Number of all operations."""
         return sum(self.operations.values())
 
     @property
     def cost(self) -> float:
-        """An estimate by ``WEIGHTS``, in simple operations."""
+        """Estimated cost by ``WEIGHTS``, in simple operations."""
         return sum(self.costs.values())
 
     def nanoseconds(self, rate: float) -> float:
-        """The estimate as a time, for a machine with ``rate`` simple operations a second."""
+        """Estimated time [ns] on a machine with ``rate`` simple operations a second."""
         return 1e9 * self.cost / rate
 
 
 @dataclass(frozen=True)
-class Part:
-    """A block of the program."""
+class BlockReport:
+    """Figures of one block of the program."""
 
     kind: str  # "function", "loop", "while" or "branch" (one side of it)
     depth: int  # 0 for the function itself
     rounds: int | None  # None for a while loop
     carries: int  # numbers
     operations: int  # in a round, with the blocks within
-    live: int  # the most values that are alive at once
+    live: int  # largest number of values alive at once
     place: str  # in the user's code
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """A program in figures; ``str()`` is a report.
+    """Figures of a program; ``str()`` is a report.
 
-    before: operations of the jaxpr, roughly, with all zeros and ones and all that is said twice.
-    step: a round of ``main``, the outermost loop that does most; None without loops. A loop whose
-    number of rounds is unknown counts one round everywhere, a branch both its sides. Values alive
-    are those of the program's order, which a compiler may change, and without constants.
+    before: rough number of operations of the jaxpr, with zeros, ones and repetitions. step: a round
+    of ``main``, the outermost loop with most operations; None without loops. A loop whose number of
+    rounds is unknown counts as one round everywhere, a branch as both its sides. Values alive are
+    those of the program's order, which a compiler may change, and without constants.
     """
 
     before: int
     call: Count
     step: Count | None
-    main: Part | None
-    parts: tuple[Part, ...]
+    main: BlockReport | None
+    parts: tuple[BlockReport, ...]
     local_bytes: int  # of a lane
-    program: Program = field(repr=False)
+    program: KernelProgram = field(repr=False)
 
     @property
     def after(self) -> int:
@@ -95,19 +105,19 @@ class Explanation:
         return sum(n * (1 + (op in JOINED)) for op, n in self.call.operations.items())
 
     @property
-    def loops(self) -> tuple[Part, ...]:
-        """The parts that are bodies of loops."""
+    def loops(self) -> tuple[BlockReport, ...]:
+        """Parts that are bodies of loops."""
         return tuple(p for p in self.parts if p.kind in ("loop", "while"))
 
     @property
     def live(self) -> int:
-        """The most values that are alive at once anywhere."""
+        """Largest number of values alive at once anywhere."""
         return max(part.live for part in self.parts)
 
     def table(self, n: int = 12) -> list[tuple[str, int, float]]:
-        """The n functions that cost most, in a step, or in a call where there is none.
+        """Table of the n most costly functions, in a step, or in a call without loops.
 
-        Rows of the function, its operations, and its share of the cost.
+        Rows have the function, its operations, and its share of the cost.
         """
         count = self.step or self.call
         whole = count.cost or 1.0
@@ -115,7 +125,7 @@ class Explanation:
         return [(name, count.functions.get(name, 0), cost / whole) for name, cost in costs[:n]]
 
     def listing(self) -> str:
-        """The program as text."""
+        """Text of the program."""
         return listing(self.program)
 
     def __str__(self) -> str:
@@ -123,9 +133,9 @@ class Explanation:
 
 
 def explain(fn, *args) -> Explanation:
-    """Count what ``fn`` of one character becomes.
+    """Count the operations of the kernel of ``fn`` for one character.
 
-    args: as for fn, arrays or ``jax.ShapeDtypeStruct`` in any pytrees; only shapes and dtypes
+    args: those of fn, arrays or ``jax.ShapeDtypeStruct`` in any pytrees; only shapes and dtypes
     matter. Needs neither Dr.Jit nor LLVM. Raises FuseError where ``fuse`` does.
     """
     closed = jax.make_jaxpr(fn)(*jax.tree.map(_spec, args))
@@ -146,16 +156,16 @@ def explain(fn, *args) -> Explanation:
     )
 
 
-def most_alive(program: Program) -> int:
-    """The most values that a program has at once."""
+def most_alive(program: KernelProgram) -> int:
+    """Largest number of values that a program has alive at once."""
     return max(part.live for part in _ends_and_parts(program)[1].values())
 
 
-def _ends_and_parts(program: Program) -> tuple[list[Value], dict[Block, Part]]:
-    """The values that are returned, and each block's part."""
-    arrays = [out for out in program.outputs if not isinstance(out, Memory)]
+def _ends_and_parts(program: KernelProgram) -> tuple[list[Value], dict[ProgramBlock, BlockReport]]:
+    """Values that a program returns, and the part of each block."""
+    arrays = [out for out in program.outputs if not isinstance(out, KernelMemory)]
     ends = [value for array in arrays for value in array.flat]
-    return ends, _parts(_Frame("function", program.block, ends=ends), 0, "the function")
+    return ends, _parts(_BlockFrame("function", program.block, ends=ends), 0, "the function")
 
 
 def _spec(x) -> jax.ShapeDtypeStruct:
@@ -167,7 +177,7 @@ def _spec(x) -> jax.ShapeDtypeStruct:
 
 
 def _before(jaxpr) -> int:
-    """``work``, with one round of a while loop."""
+    """Number of operations of a jaxpr as by ``work``, but with one round of each while loop."""
     inside = [(eqn, _inside(eqn)) for eqn in jaxpr.eqns]
     plain = jaxpr.replace(eqns=[eqn for eqn, inner in inside if not inner])
     return work(plain) + sum(
@@ -178,7 +188,7 @@ def _before(jaxpr) -> int:
 
 
 def _inside(eqn) -> list:
-    """How often an equation runs which jaxprs."""
+    """Pairs (count, jaxpr) of the inner jaxprs that an equation runs."""
     params, name = eqn.params, eqn.primitive.name
     if name == "cond":
         return [(1, branch) for branch in params["branches"]]
@@ -190,11 +200,11 @@ def _inside(eqn) -> list:
     return [(params["length"] if name == "scan" else 1, inner) for inner in found]
 
 
-def _count(block: Block, returned=()) -> Count:
-    """What a block does, and in the end writes to the outputs."""
+def _count(block: ProgramBlock, returned=()) -> Count:
+    """Count the operations and memory traffic of a block, and of the returned values' stores."""
     operations, functions, costs, read, written = (Counter() for _ in range(5))
 
-    def run(block: Block, times: int):
+    def run(block: ProgramBlock, times: int):
         for value in block.ops:
             for inner in inner_blocks(value):
                 rounds = value.data.length or 1 if value.op == "loop" else 1
@@ -229,37 +239,37 @@ def _sorted(counter: Counter) -> dict:
 # --- blocks and what is alive in them
 
 
-class _Frame(NamedTuple):
-    """A block and what lies around it."""
+class _BlockFrame(NamedTuple):
+    """Block with the values that enter and leave it."""
 
     kind: str
-    block: Block
+    block: ProgramBlock
     begin: Sequence[Value] = ()  # known before the first operation
     ends: Sequence[Value] = ()  # used after the last one
     rounds: int | None = 1
     carries: int = 0
 
 
-def _frames(value: Value) -> list[_Frame]:
-    """The blocks of a loop or branch."""
+def _frames(value: Value) -> list[_BlockFrame]:
+    """Frames of the blocks of a loop or branch; none for other values."""
     of = value.data
     if value.op == "branch":
-        return [_Frame("branch", b, ends=outs) for b, outs in zip(of.blocks, of.outs)]
+        return [_BlockFrame("branch", b, ends=outs) for b, outs in zip(of.blocks, of.outs)]
     if value.op != "loop":
         return []
     counter, kind = ([], "while") if of.counter is None else ([of.counter], "loop")
     begin, ends = [*counter, *of.params], [*counter, *of.outs]
-    return [_Frame(kind, of.body, begin, ends, of.length, len(of.inits))]
+    return [_BlockFrame(kind, of.body, begin, ends, of.length, len(of.inits))]
 
 
-def _parts(frame: _Frame, around: int, place: str) -> dict[Block, Part]:
-    """The part of a block, then those of the blocks within it.
+def _parts(frame: _BlockFrame, around: int, place: str) -> dict[ProgramBlock, BlockReport]:
+    """Parts of a block and of all blocks within it.
 
-    around: how many values from outside are alive throughout: those that are used in it, and those
-    that are used after it.
+    around: number of values from outside that are alive throughout, because they are used in it or
+    after it.
     """
     block = frame.block
-    last: dict[int, int] = {}  # where a value of this block is used for the last time
+    last: dict[int, int] = {}  # index of the last use of each value of this block
     for k, value in enumerate(block.ops):
         used = [*value.args, *(value.data.inits if value.op == "loop" else ())]
         for inner in _frames(value):
@@ -271,7 +281,7 @@ def _parts(frame: _Frame, around: int, place: str) -> dict[Block, Part]:
         ending.setdefault(k, []).append(v)
     alive = {id(v) for v in frame.begin if id(v) in last}
     most, operations = len(alive), 0
-    within: dict[Block, Part] = {}
+    within: dict[ProgramBlock, BlockReport] = {}
     for k, value in enumerate(block.ops):
         operations += _is_operation(value)
         for inner in _frames(value):
@@ -284,7 +294,7 @@ def _parts(frame: _Frame, around: int, place: str) -> dict[Block, Part]:
         alive.difference_update(ending.get(k, ()))
         alive.update(id(v) for v in made if id(v) in last)
         most = max(most, len(alive))
-    own = Part(
+    part = BlockReport(
         kind=frame.kind,
         depth=block.depth,
         rounds=frame.rounds,
@@ -293,11 +303,11 @@ def _parts(frame: _Frame, around: int, place: str) -> dict[Block, Part]:
         live=around + most,
         place=place,
     )
-    return {block: own, **within}
+    return {block: part, **within}
 
 
-def _used_in(frame: _Frame) -> list[Value]:
-    """The values that a block, those within it, and its ends use."""
+def _used_in(frame: _BlockFrame) -> list[Value]:
+    """Values that a block, the blocks within it, and its ends use."""
     used = list(frame.ends)
     for value in walk(frame.block):
         used += [*value.args, *(value.data.inits if value.op == "loop" else ())]
@@ -305,8 +315,8 @@ def _used_in(frame: _Frame) -> list[Value]:
     return used
 
 
-def _outermost(block: Block) -> list[Block]:
-    """The bodies of the loops that stand in no other loop."""
+def _outermost(block: ProgramBlock) -> list[ProgramBlock]:
+    """Bodies of the loops that are in no other loop."""
     found = []
     for value in block.ops:
         for inner in inner_blocks(value):
@@ -315,7 +325,7 @@ def _outermost(block: Block) -> list[Block]:
 
 
 def _place(holder: Value) -> str:
-    """The line of a loop or branch, or of the first operation in it."""
+    """Source line of a loop or branch, or of the first operation in it."""
     inner = (v for block in inner_blocks(holder) for v in walk(block))
     sources = (v.source for v in (holder, *inner))
     return next((place(source) for source in sources if source is not None), "<unknown>")
@@ -325,7 +335,7 @@ def _place(holder: Value) -> str:
 
 
 def _report(e: Explanation) -> Iterator[str]:
-    """The lines of the report."""
+    """Lines of the report."""
     yield f"{e.before:,} operations before folding, {e.after:,} after (x y + z as two)"
     for name, count in (("call", e.call), ("step", e.step)):
         if count is not None:
@@ -357,7 +367,7 @@ def _report(e: Explanation) -> Iterator[str]:
         yield "of a branch both sides count"
 
 
-def _short(part: Part) -> str:
+def _short(part: BlockReport) -> str:
     return re.sub(r".*[\\/]", "", part.place)
 
 

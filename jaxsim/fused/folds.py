@@ -1,23 +1,21 @@
-"""What an operation comes to when some of its arguments are known or alike.
+"""Folding rules: simplify an operation whose arguments are partly known or equal.
 
-A rule gets the builder and the arguments, and returns a value that is there already or simpler to
-make, or None.
+A rule takes the builder and the arguments, and returns an existing or simpler value, or None.
 
-A product with a constant that is exactly zero is zero, whatever the other factor: this is what
-makes the zeros of joint axes and planar offsets vanish, and the one place where a NaN or an
-infinity is not followed.
+A product with a constant that is exactly zero is zero for any other factor: this removes the zeros
+of joint axes and planar offsets, and is the only place where a NaN or an infinity does not
+propagate.
 """
 
 import numpy as np
 
 from jaxsim.fused.program import Value
 
-TREE_LEAVES = 32  # of a select of constants that index arithmetic is pushed through
+TREE_LEAVES = 32  # largest select of constants that index arithmetic is pushed through
 
 
 def leaves(value: Value, most: int = TREE_LEAVES) -> int:
-    """How many constants a tree of selects chooses from; 0 if it is none, or has more than
-    ``most``."""
+    """Number of constants that a tree of selects chooses from; 0 for other values, or over most."""
     if value.is_constant:
         return 1
     if value.op != "select" or most < 2:
@@ -130,7 +128,7 @@ def _select(b, c, x, y):
 
 
 def _bits(decisive: int):
-    """Of ``and`` (0 decides) and ``or`` (of bools, 1 decides)."""
+    """Folding rule of ``and`` (0 is decisive) and ``or`` (of bools, 1 is decisive)."""
 
     def fold(b, x, y):
         if x.op != "constant":

@@ -1,4 +1,4 @@
-"""``fuse``: a JAX function of one character as one kernel over a batch of them."""
+"""Compile a JAX function of one character to one kernel over a batch: ``fuse``, ``fuse_one``."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -13,7 +13,7 @@ from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from jaxsim.fused.call import fused_p, run
 from jaxsim.fused.errors import FusedUnavailable, warn_of_xla
 from jaxsim.fused.gradient import differentiable
-from jaxsim.fused.kept import kept
+from jaxsim.fused.kept import get_or_make
 from jaxsim.fused.launch import Kernel, check_process
 from jaxsim.fused.llvm import prepare
 from jaxsim.fused.lower import rule
@@ -23,19 +23,19 @@ BACKENDS = ("fused", "xla")
 
 
 def fuse(fn: Callable, in_axes: Any = 0, backend: str = "fused") -> Callable:
-    """``fn`` of one character as a function over a batch that runs as one kernel.
+    """Compile ``fn`` of one character to a function over a batch that runs as one kernel.
 
     fn takes and returns pytrees of small arrays. in_axes as for ``jax.vmap``: arguments with None
     are shared by all members and read once. New values of the arguments reuse the kernel; arrays
     that fn closes over become part of it, and a product with a constant that is exactly zero is
-    zero (so a NaN behind it is not seen). The result can be called from jitted code, and
+    zero (so a NaN of the other factor is lost). The result can be called from jitted code, and
     differentiated in reverse (not forward).
 
     backend "fused" needs Dr.Jit and, on the CPU, an LLVM library; where they are missing, or with
     "xla", it is ``jax.jit(jax.vmap(fn, in_axes))``.
 
-    A function with a primitive that the back end does not know runs by XLA, after one warning that
-    names the primitive, the line and what to use in its place (``explain`` raises it). Raises
+    A function with a primitive without a rule runs by XLA, after one warning that names the
+    primitive, the line and a replacement (``explain`` raises it). Raises
     FuseError, at the first call, where a function cannot be fused for another reason, such as its
     dtypes or its size; ValueError for an unknown backend.
 
@@ -50,7 +50,7 @@ def fuse(fn: Callable, in_axes: Any = 0, backend: str = "fused") -> Callable:
 
     @wraps(fn)
     def batched(*args):
-        args = jax.tree.map(_array, args)  # vmap hands numpy arrays on as they are
+        args = jax.tree.map(_array, args)  # vmap does not convert numpy arrays
         done = one.run_batch(args, in_axes)
         return mapped(*args) if done is None else done
 
@@ -58,13 +58,13 @@ def fuse(fn: Callable, in_axes: Any = 0, backend: str = "fused") -> Callable:
 
 
 def fuse_one(fn: Callable) -> Callable:
-    """``fn`` itself, to be called as it is, or in ``vmap``, ``jit`` and ``grad``, as one kernel."""
+    """Compile ``fn`` of one character to a kernel, also within ``vmap``, ``jit`` and ``grad``."""
     one = _One(fn)
     return wraps(fn)(lambda *args: one(*args))
 
 
 class _One:
-    """A function and its kernels, by the shapes and dtypes of the arguments of one character."""
+    """Function with its kernels by the shapes and dtypes of the arguments of one character."""
 
     def __init__(self, fn: Callable):
         self.fn = fn
@@ -79,7 +79,7 @@ class _One:
         return jax.tree.unflatten(traced.out_tree, out)
 
     def traced(self, tree, specs) -> "_Traced":
-        """The kernel for arguments like these, made when they are new."""
+        """Kernel for arguments of these shapes and dtypes, cached."""
         key = tree, *specs, jnp.zeros(()).dtype
         if key in self.known:
             return self.known[key]
@@ -87,16 +87,16 @@ class _One:
             lambda *flat: self.fn(*jax.tree.unflatten(tree, flat)), return_shape=True
         )(*specs)
         closed, outer = without_tracers(closed)
-        kernel, run = kept(closed, _made)
+        kernel, run = get_or_make(closed, _made)
         traced = _Traced(kernel, run, outer, jax.tree.structure(out))
         if not outer:  # tracers are only good for this call
             self.known[key] = traced
         return traced
 
     def run_batch(self, args, in_axes):
-        """The results for a batch without ``vmap``, which takes a millisecond a call.
+        """Results for a batch without ``vmap``, which takes a millisecond a call.
 
-        None where it is needed: for other axes than the first, or where fn closes over tracers.
+        None where ``vmap`` is needed: for other axes than the first, or if fn closes over tracers.
         """
         leaves, tree = jax.tree.flatten(args)
         axes = flatten_axes(
@@ -114,7 +114,7 @@ class _One:
         own, batch = tuple(axis == 0 for axis in axes), sizes.pop()[0]
         if any(isinstance(x, Tracer) for x in leaves):
             out = traced.run(own, batch, *leaves)
-        else:  # without JAX's machinery, which takes as much again
+        else:  # without JAX's machinery, which would take twice the time
             out = run(*leaves, kernel=traced.kernel, own=own, batch=batch)
         return jax.tree.unflatten(traced.out_tree, out)
 
@@ -132,7 +132,7 @@ class _Traced(NamedTuple):
 
 
 def _array(x) -> jax.Array:
-    """JAX would take long over finding that there is nothing to do, above all for a tracer."""
+    """Convert to a JAX array; ``jnp.asarray`` is slow even for arrays, above all for tracers."""
     return x if isinstance(x, jax.Array) else jnp.asarray(x)
 
 
@@ -141,7 +141,7 @@ def _spec(x, shape) -> jax.ShapeDtypeStruct:
 
 
 def without_tracers(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list]:
-    """What fn closes over and an outer jit, vmap or grad traces becomes its first arguments."""
+    """Turn traced constants of a jaxpr (of an outer jit, vmap or grad) into its first arguments."""
     outer = [k for k, c in enumerate(closed.consts) if isinstance(c, Tracer)]
     if not outer:
         return closed, []
@@ -157,7 +157,7 @@ def without_tracers(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list]:
 
 
 def choose_backend(backend: str) -> str:
-    """The back end to use: the one asked for, or "xla", with one warning that says why."""
+    """Choose the back end: ``backend``, or "xla" with one warning of the reason."""
     if backend not in BACKENDS:
         raise ValueError(f"backend is {backend!r}; choose from {', '.join(BACKENDS)}")
     check_process()
@@ -172,7 +172,7 @@ def choose_backend(backend: str) -> str:
 
 @rule(fused_p.name)
 def _nested(lowering, eqn, *args):
-    """A fused function within another is part of it."""
+    """Rule of a fused function within another: inline its jaxpr."""
     jaxpr, own, batch = eqn.params["kernel"].jaxpr, eqn.params["own"], eqn.params["batch"]
     if batch is not None:
         each = jax.vmap(jaxpr_as_fun(jaxpr), [0 if mine else None for mine in own], axis_size=batch)

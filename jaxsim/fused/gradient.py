@@ -1,9 +1,9 @@
-"""The gradient of a fused function: two more kernels, from the jaxprs of JAX's own vjp.
+"""Gradient of a fused function: two more kernels, from the jaxprs of JAX's vjp.
 
-The forward kernel returns, besides the outputs, what the backward kernel needs. The scans
-that stay loops are checkpointed: the forward kernel keeps their carries, the backward kernel
-recomputes a round from them and goes back through it. What ``jax.ad_checkpoint.checkpoint_name``
-calls "costly" is kept as well, and not computed again.
+The forward kernel returns, besides the outputs, the residuals of the backward kernel. The scans
+that stay loops are checkpointed: the forward kernel saves their carries, the backward kernel
+recomputes a round from them and differentiates it. Arrays that
+``jax.ad_checkpoint.checkpoint_name`` names "costly" are saved as well, and not recomputed.
 """
 
 import math
@@ -26,7 +26,7 @@ _KEPT = jax.checkpoint_policies.save_only_these_names("costly")
 
 
 def differentiable(kernel: Kernel):
-    """A function of ``own``, ``batch`` (those of ``call``) and leaves, with a custom_vjp."""
+    """Function of ``own``, ``batch`` (see ``call``) and leaves that runs a kernel, with a vjp."""
     pair: list[_Pair] = []
 
     @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
@@ -46,25 +46,27 @@ def differentiable(kernel: Kernel):
 
 
 class _Pair:
-    """The forward and the backward kernel."""
+    """Forward and backward kernel of a fused function."""
 
     def __init__(self, kernel: Kernel):
         avals, function = kernel.in_avals, jaxpr_as_fun(_checkpointed(kernel.jaxpr))
-        self.wanted = [k for k, a in enumerate(avals) if jnp.issubdtype(a.dtype, jnp.floating)]
+        self.float_inputs = [
+            k for k, a in enumerate(avals) if jnp.issubdtype(a.dtype, jnp.floating)
+        ]
         self.count = len(avals)
         self.outs = [
             k for k, a in enumerate(kernel.out_avals) if jnp.issubdtype(a.dtype, jnp.floating)
         ]
 
         def with_pull(*leaves):
-            def of_wanted(*floats):
+            def of_floats(*floats):
                 full = list(leaves)
-                for k, x in zip(self.wanted, floats):
+                for k, x in zip(self.float_inputs, floats):
                     full[k] = x
                 out = function(*full)
                 return [out[k] for k in self.outs], out
 
-            _, pull, out = jax.vjp(of_wanted, *(leaves[k] for k in self.wanted), has_aux=True)
+            _, pull, out = jax.vjp(of_floats, *(leaves[k] for k in self.float_inputs), has_aux=True)
             return out, pull
 
         specs = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals]
@@ -78,43 +80,48 @@ class _Pair:
             return out[: self.n_out], beside.joined(out[self.n_out :])
 
         whole = Kernel(jax.make_jaxpr(forth)(*specs))
-        kept = whole.out_avals[self.n_out :]
-        # What is known when the kernel is made, such as the model, is built into the way back too.
+        saved = whole.out_avals[self.n_out :]
+        # Residuals that are known when the kernel is made, as of the model, become constants.
         known = {k - self.n_out: x for k, x in whole.known().items() if k >= self.n_out}
-        passed = [k for k in range(len(kept)) if k not in known]
+        passed = [k for k in range(len(saved)) if k not in known]
         self._forward = whole.returning([*range(self.n_out), *(self.n_out + k for k in passed)])
 
         def back(given, cotangents):
             full = {**known, **dict(zip(passed, given))}
-            residuals = beside.apart([full[k] for k in range(len(kept))])
+            residuals = beside.apart([full[k] for k in range(len(saved))])
             return list(jax.tree.unflatten(tree, residuals)(cotangents))
 
         cotangents = [jax.ShapeDtypeStruct(out[k].shape, out[k].dtype) for k in self.outs]
-        given = [jax.ShapeDtypeStruct(kept[k].shape, kept[k].dtype) for k in passed]
+        given = [jax.ShapeDtypeStruct(saved[k].shape, saved[k].dtype) for k in passed]
         self._backward = Kernel(jax.make_jaxpr(back)(given, cotangents))
 
     def forward(self, leaves, own, batch):
-        """The outputs, and what is kept for the way back."""
+        """Run the forward kernel: outputs, and residuals for the backward kernel."""
         out = call(self._forward, leaves, own, batch)
         return out[: self.n_out], out[self.n_out :]
 
     def backward(self, kept, cotangents, own, batch):
-        """The cotangents of the leaves, of a shared one the sum of all lanes'; None for those that
-        are not floats."""
+        """Run the backward kernel: cotangents of the leaves, None for those that are no floats.
+
+        That of a shared leaf is the sum over all lanes.
+        """
         given = [*kept, *(cotangents[k] for k in self.outs)]
         out = call(self._backward, given, (batch is not None,) * len(given), batch)
         full: list = [None] * self.count
-        for k, x in zip(self.wanted, out):
+        for k, x in zip(self.float_inputs, out):
             full[k] = x if own[k] or batch is None else jnp.sum(x, axis=0)
         return tuple(full)
 
 
 class _Beside:
-    """Arrays that one loop stacks as one array, in rows of a multiple of ``PACKET`` numbers, which
-    kernels write and read that many at a time."""
+    """Layout that joins the arrays that one loop stacks to one array.
+
+    Its rows have a multiple of ``PACKET`` numbers, which kernels write and read that many at a
+    time.
+    """
 
     def __init__(self, jaxpr: Jaxpr, first: int):
-        """Those of a jaxpr's outputs from the first on."""
+        """Group the jaxpr's outputs from index ``first`` on by the loop that stacks them."""
         together: dict[Any, list[int]] = {}
         self.avals: list[Any] = [v.aval for v in jaxpr.outvars[first:]]
         for k, (var, aval) in enumerate(zip(jaxpr.outvars[first:], self.avals)):
@@ -123,7 +130,7 @@ class _Beside:
         self.groups = [(group, isinstance(of, tuple)) for of, group in together.items()]
 
     def joined(self, arrays: list) -> list:
-        """One array for each group: (rows, numbers of all) of a loop's."""
+        """Join arrays to one for each group; that of a loop is (rows, numbers of all arrays)."""
         return [
             self._row([arrays[k] for k in group]) if looped else arrays[group[0]]
             for group, looped in self.groups
@@ -135,7 +142,7 @@ class _Beside:
         return jnp.concatenate([*flat, jnp.zeros((len(flat[0]), filling), flat[0].dtype)], axis=1)
 
     def apart(self, joined: list) -> list:
-        """The arrays again."""
+        """Split the joined arrays into the original ones."""
         arrays: dict[int, Any] = {}
         for x, (group, looped) in zip(joined, self.groups):
             shapes = [self.avals[k].shape for k in group]
@@ -146,7 +153,7 @@ class _Beside:
 
 
 def _loop_of(jaxpr: Jaxpr, var) -> tuple[int, ...] | None:
-    """Names the scan that stacks a variable, if it is one that stays a loop."""
+    """Identify the scan that stacks a variable, if it stays a loop; else None."""
     for eqn in jaxpr.eqns:
         if var in eqn.outvars:
             k, params = eqn.outvars.index(var), eqn.params
@@ -161,14 +168,14 @@ def _loop_of(jaxpr: Jaxpr, var) -> tuple[int, ...] | None:
 
 
 def _checkpointed(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """The same jaxpr with ``jax.checkpoint`` around the bodies of the scans that stay loops."""
+    """Wrap the bodies of the scans of a jaxpr that stay loops in ``jax.checkpoint``."""
     eqns = []
     for eqn in closed.jaxpr.eqns:
         if eqn.primitive.name in ("jit", "pjit", "scan"):
             inner = _checkpointed(eqn.params["jaxpr"])
             if eqn.primitive.name == "scan" and stays_loop(eqn):
                 body = jax.checkpoint(jaxpr_as_fun(inner), prevent_cse=False, policy=_KEPT)
-                avals: Any = inner.in_avals  # of abstract values the shape is not declared
+                avals: Any = inner.in_avals  # abstract values do not declare a shape
                 specs = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals]
                 inner = jax.make_jaxpr(body)(*specs)
             eqn = eqn.replace(params={**eqn.params, "jaxpr": inner})

@@ -1,10 +1,10 @@
-"""A fused function in compiled code: what XLA calls, with pointers, on the CPU or on a GPU.
+"""Foreign function by which XLA's compiled code calls a fused kernel, on the CPU or on a GPU.
 
 XLA's foreign function interface calls a C function with a frame: buffers in and out, attributes,
-and on a GPU a stream. Its layout is a stable part of XLA (xla/ffi/api/c_api.h); version 0.1 of it,
-from which only additions followed, is all that is used here. The function is Python, through
-ctypes, so nothing needs a compiler; it reads the frame, and runs the kernel on the memory that XLA
-has. A call names its kernel by ``digest``: compiled programs that XLA keeps on disk stay right.
+and on a GPU a stream. Its layout is a stable part of XLA (xla/ffi/api/c_api.h); only version 0.1 is
+used here, which later versions extend. The function is Python, through ctypes, so no compiler is
+needed; it reads the frame, and runs the kernel on XLA's memory. A call names its kernel by
+``digest``: compiled programs that XLA caches on disk stay valid.
 """
 
 import ctypes
@@ -23,12 +23,12 @@ from jaxsim.fused.errors import FuseError
 from jaxsim.fused.launch import Kernel
 
 PLATFORMS = ("cpu", "cuda")
-VERSION = 0, 1  # of the interface: the oldest that XLA still takes
-_METADATA = 1  # a frame with this extension asks for the version
-_STRING = 4  # the type of an attribute
+VERSION = 0, 1  # of the interface: the oldest that XLA still accepts
+_METADATA = 1  # extension of a frame that queries the version
+_STRING = 4  # type of an attribute
 _INVALID, _INTERNAL = 3, 13  # codes of errors
 
-kernels: WeakValueDictionary[str, Kernel] = WeakValueDictionary()  # compiled programs hold them
+kernels: WeakValueDictionary[str, Kernel] = WeakValueDictionary()  # compiled programs own them
 
 
 class _Version(Structure):
@@ -68,7 +68,7 @@ class _Api(Structure):
     )
 
 
-class _Frame(Structure):
+class _CallFrame(Structure):
     _fields_ = (
         *(("size", c_size_t), ("extension", POINTER(_Extension)), ("api", POINTER(_Api))),
         *(("context", c_void_p), ("stage", c_int)),
@@ -83,7 +83,7 @@ class _Buffer(Structure):
     )
 
 
-class _Text(Structure):
+class _CallText(Structure):
     _fields_ = (("data", c_void_p), ("length", c_size_t))
 
 
@@ -101,12 +101,12 @@ class _GetStream(Structure):
     )
 
 
-_Handler = ctypes.CFUNCTYPE(c_void_p, POINTER(_Frame))
+_Handler = ctypes.CFUNCTYPE(c_void_p, POINTER(_CallFrame))
 _Function = ctypes.CFUNCTYPE(c_void_p, c_void_p)  # of the interface: an error or None
 
 
 class Call(NamedTuple):
-    """What a frame asks for."""
+    """Call of a kernel by XLA, parsed from a frame."""
 
     kernel: Kernel
     own: tuple[bool, ...]
@@ -115,26 +115,28 @@ class Call(NamedTuple):
     outputs: list[int]
 
 
-def named(kernel: Kernel, own: tuple[bool, ...], batch: int) -> tuple[str, Kernel]:
-    """The text by which a call finds a kernel, and the kernel that it finds: this one, or one like
-    it. Whoever keeps the call has to keep the kernel."""
+def name_kernel(kernel: Kernel, own: tuple[bool, ...], batch: int) -> tuple[str, Kernel]:
+    """Name by which a call finds a kernel, and the kernel: this one, or an equal one.
+
+    The owner of the call has to own the kernel, too.
+    """
     kept = kernels.setdefault(kernel.digest, kernel)
     return f"{kernel.digest} {batch} {''.join(map(str, map(int, own)))}", kept
 
 
 @cache
 def target(platform: str) -> str:
-    """The name of XLA's custom call for a platform, "cpu" or "cuda"."""
+    """Name of XLA's custom call for a platform, "cpu" or "cuda"; registered at first use."""
     name = f"jaxsim_fused_{platform}"
     register(name, {"cpu": _on_host, "cuda": _on_gpu}[platform], platform)
     return name
 
 
-_registered = []  # XLA has their addresses for as long as the process lives
+_registered = []  # handlers, whose addresses XLA has until the process ends
 
 
-def register(name: str, enter: Callable[[Call, _Frame], None], platform: str) -> None:
-    """Let XLA call ``enter`` where a program for a platform calls ``name``."""
+def register(name: str, enter: Callable[[Call, _CallFrame], None], platform: str) -> None:
+    """Register ``enter`` as the target of calls of ``name`` in programs for a platform."""
 
     @_Handler
     def handler(pointer):
@@ -146,7 +148,7 @@ def register(name: str, enter: Callable[[Call, _Frame], None], platform: str) ->
                 return None
             enter(_call(frame), frame)
             return None
-        except BaseException as error:  # nothing may leave through C
+        except BaseException as error:  # no exception may pass through C
             return _error(frame, error)
 
     _registered.append(handler)
@@ -154,12 +156,12 @@ def register(name: str, enter: Callable[[Call, _Frame], None], platform: str) ->
     jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(handler), platform=where)
 
 
-def _call(frame: _Frame) -> Call:
+def _call(frame: _CallFrame) -> Call:
     attributes = frame.attributes
     if attributes.count != 1 or attributes.types[0] != _STRING:
         raise FuseError("a call of a fused function without its name; XLA's interface has changed")
-    text = cast(attributes.items[0], POINTER(_Text)).contents
-    digest, batch, *own = ctypes.string_at(text.data, text.length).decode().split(" ")
+    text = cast(attributes.items[0], POINTER(_CallText)).contents
+    digest, batch, *flags = ctypes.string_at(text.data, text.length).decode().split(" ")
     kernel = kernels.get(digest)
     if kernel is None:
         raise FuseError(
@@ -170,10 +172,10 @@ def _call(frame: _Frame) -> Call:
         [cast(some.items[k], POINTER(_Buffer)).contents.data or 0 for k in range(some.count)]
         for some in (frame.inputs, frame.outputs)
     ]
-    return Call(kernel, tuple(c == "1" for c in "".join(own)), int(batch), *pointers)
+    return Call(kernel, tuple(c == "1" for c in "".join(flags)), int(batch), *pointers)
 
 
-def _error(frame: _Frame, error: BaseException) -> int:
+def _error(frame: _CallFrame, error: BaseException) -> int:
     told = isinstance(error, FuseError)
     message = str(error) if told else f"{type(error).__name__}: {error}"
     code = _INVALID if told else _INTERNAL
@@ -181,8 +183,8 @@ def _error(frame: _Frame, error: BaseException) -> int:
     return _Function(frame.api.contents.create_error)(ctypes.addressof(args))
 
 
-def _on_host(call: Call, frame: _Frame) -> None:
-    """On the CPU: buffers are arrays of numpy's."""
+def _on_host(call: Call, frame: _CallFrame) -> None:
+    """Run a call on the CPU, with buffers as numpy arrays."""
     shapes = call.kernel.input_shapes(call.own, call.batch)
     given = [_array(*x) for x in zip(call.inputs, shapes, call.kernel.in_avals)]
     out = zip(call.outputs, call.kernel.output_shapes(call.batch), call.kernel.out_avals)
@@ -198,13 +200,13 @@ def _array(pointer: int, shape: tuple[int, ...], aval) -> np.ndarray:
     return np.frombuffer((ctypes.c_char * bytes_).from_address(pointer), aval.dtype).reshape(shape)
 
 
-def _on_gpu(call: Call, frame: _Frame) -> None:
-    """On the GPU whose memory the buffers are, in the order of XLA's stream."""
+def _on_gpu(call: Call, frame: _CallFrame) -> None:
+    """Run a call on the GPU that owns the buffers, in the order of XLA's stream."""
     run_on_gpu(call, _stream(frame))
 
 
 def run_on_gpu(call: Call, stream: int | None) -> None:
-    """The kernel, behind what is on the stream, and what comes on it later behind the kernel."""
+    """Run a kernel on a GPU after the work on the stream, and later work on it after the kernel."""
     kernel, batch = call.kernel, call.batch
     out_sizes = [math.prod(shape) for shape in kernel.output_shapes(batch)]
     if not any(out_sizes):
@@ -220,7 +222,7 @@ def run_on_gpu(call: Call, stream: int | None) -> None:
         cuda.let_go_on(stream)
 
 
-def _stream(frame: _Frame) -> int | None:
+def _stream(frame: _CallFrame) -> int | None:
     args = _GetStream(ctypes.sizeof(_GetStream), None, frame.context, None)
     if _Function(frame.api.contents.get_stream)(ctypes.addressof(args)):
         raise RuntimeError("XLA gives no stream to the call of a fused function")

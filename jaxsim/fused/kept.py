@@ -1,7 +1,7 @@
-"""Kernels are kept by what they compute, so that tracing the same function again makes none anew.
+"""Cache of kernels by content, so that tracing an equal function again builds no new one.
 
 A jitted function is traced again for each batch size, and each time the jaxpr of one character is
-the same. Without this every size would cost a kernel: its jaxpr, its program, its recordings.
+equal. Without this every size would cost a kernel: its jaxpr, its program, its recordings.
 """
 
 import enum
@@ -13,19 +13,21 @@ from typing import Any
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
-MOST = 64  # kernels that a new trace may find again; the one used longest ago goes first
+MOST = 64  # number of cached kernels; the one used longest ago is dropped first
 
 _kept: OrderedDict[bytes, Any] = OrderedDict()
 
 
 class _Unknown(Exception):
-    """A parameter of which nobody can say whether it equals another, such as a function."""
+    """Raised for a parameter that cannot be compared with another, such as a function."""
 
 
-def kept(closed: ClosedJaxpr, make: Callable[[ClosedJaxpr], Any], values_only: bool = False) -> Any:
-    """``make(closed)``, or what it gave for a jaxpr that computes the same from the same arrays.
+def get_or_make(
+    closed: ClosedJaxpr, make: Callable[[ClosedJaxpr], Any], values_only: bool = False
+) -> Any:
+    """``make(closed)``, or its cached result for a jaxpr with equal operations and constants.
 
-    values_only: what is made is never differentiated, so rules for derivatives do not count.
+    values_only: the result is never differentiated, so rules for derivatives are ignored.
     """
     try:
         key = _digest(closed, values_only)
@@ -40,7 +42,7 @@ def kept(closed: ClosedJaxpr, make: Callable[[ClosedJaxpr], Any], values_only: b
 
 
 def _digest(closed: ClosedJaxpr, values_only: bool = False) -> bytes:
-    """Digest that two jaxprs share only if names and places in the source are all that differs.
+    """Digest that two jaxprs share only if they differ in nothing but names and source lines.
 
     Raises _Unknown where a parameter is a function, as in custom derivatives.
     """
@@ -114,14 +116,14 @@ _PLAIN = (bool, int, float, complex, str, bytes, np.dtype, enum.Enum)
 
 
 def _is_option(x: Any) -> bool:
-    """Recognise a choice of JAX's, or a scan's parts (JAX 0.11), whose repr is complete."""
+    """True for a parameter of JAX (an enumeration, a scan's parts) whose repr is complete."""
     kind = type(x)
     ours = ("jax._src.lax.", "jax._src.flattree")
     known = kind.__module__.startswith(ours) or kind.__name__ == "UnspecifiedValue"
     return known and " at 0x" not in repr(x)
 
 
-# Parameters that change nothing in a kernel; the name that ``checkpoint_name`` gives does.
+# Parameters that do not change a kernel; the name of ``checkpoint_name`` does.
 _NOTHING = {
     "jit": ("name", "ctx_mesh"),
     "pjit": ("name", "ctx_mesh"),

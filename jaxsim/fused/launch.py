@@ -1,4 +1,4 @@
-"""Run a program over a batch: buffers in and out without copies, kernels kept for reuse."""
+"""Run a program over a batch: buffers in and out without copies, cached recordings."""
 
 import math
 import os
@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxsim.compilation import watched
+from jaxsim.compilation import notice_if_long
 from jaxsim.fused import (
     cuda,
     rules,  # noqa: F401  (fills the table of rules)
@@ -24,21 +24,22 @@ from jaxsim.fused.explain import most_alive
 from jaxsim.fused.lanes import room, set_lanes
 from jaxsim.fused.llvm import prepare
 from jaxsim.fused.lower import lower, no_collection
-from jaxsim.fused.program import Memory, Program, walk
+from jaxsim.fused.program import KernelMemory, KernelProgram, walk
 from jaxsim.fused.replay import TYPES, Buffers, Replay, constants, local_bytes
 
-# Of kernels used longest ago only the jaxpr stays, from which the rest is made again if need be.
+# Number of complete kernels. Of others, used longest ago, only the jaxpr remains, from which the
+# rest is made again when needed.
 KERNELS_KEPT = 64
 ALIGNED = 64  # bytes
-SIZES_KEPT = 16  # batch sizes that a kernel has recordings for
+SIZES_KEPT = 16  # batch sizes for which a kernel has recordings
 
 _ONE_AT_A_TIME = threading.Lock()  # Dr.Jit records on one thread at a time
 _recent: "OrderedDict[weakref.ref[Kernel], None]" = OrderedDict()
-_used_by: list[int] = []  # the process that has run kernels
+_used_by: list[int] = []  # id of the process that has run kernels
 
 
 class Kernel:
-    """The jaxpr of one character, its program, and the recordings made of it."""
+    """Jaxpr of one character, with its program and the recordings made of it."""
 
     def __init__(self, closed_jaxpr):
         self.jaxpr = closed_jaxpr
@@ -48,14 +49,17 @@ class Kernel:
         self._compiled: dict = {}
 
     @cached_property
-    def program(self) -> Program:
-        """Lowered when it is first asked for."""
-        with watched("making a fused kernel"):
+    def program(self) -> KernelProgram:
+        """Program of the jaxpr, lowered at the first use."""
+        with notice_if_long("making a fused kernel"):
             return lower(self.jaxpr)
 
     @cached_property
     def lacks(self) -> str | None:
-        """The primitive without a rule for which XLA runs it all, told when it is first asked."""
+        """Message about a primitive without a rule, for which XLA runs the function; else None.
+
+        The first use warns of it.
+        """
         try:
             _ = self.program
         except NoRule as error:
@@ -65,22 +69,26 @@ class Kernel:
 
     @cached_property
     def digest(self) -> str:
-        """Names what the program computes."""
+        """Digest of the program, see ``digest``."""
         return digest(self.program)
 
     def known(self) -> dict[int, np.ndarray]:
-        """The outputs that do not depend on the inputs."""
+        """Constant outputs by index, which do not depend on the inputs."""
         if self.lacks:
             return {}
-        found = {}
+        constant_outputs = {}
         for leaf, (made, aval) in enumerate(zip(self.program.outputs, self.out_avals)):
-            if not isinstance(made, Memory) and made.size and all(v.is_constant for v in made.flat):
+            if (
+                not isinstance(made, KernelMemory)
+                and made.size
+                and all(v.is_constant for v in made.flat)
+            ):
                 numbers = np.array([v.data for v in made.flat], aval.dtype)
-                found[leaf] = numbers.reshape(aval.shape)
-        return found
+                constant_outputs[leaf] = numbers.reshape(aval.shape)
+        return constant_outputs
 
     def forget(self) -> None:
-        """Drop what can be made again from the jaxpr: the program and its recordings."""
+        """Drop all that can be made again from the jaxpr: the program and its recordings."""
         for name in ("program", "tables", "written", "local", "doubles"):
             self.__dict__.pop(name, None)
         while self._recorded:
@@ -92,64 +100,66 @@ class Kernel:
             cuda.finish(device)
         del recording
 
-    def returning(self, wanted: list[int]) -> "Kernel":
-        """The same kernel with some of its outputs."""
+    def returning(self, indices: list[int]) -> "Kernel":
+        """Kernel that returns only the outputs with these indices."""
         jaxpr = self.jaxpr.jaxpr
-        outvars = [jaxpr.outvars[k] for k in wanted]
+        outvars = [jaxpr.outvars[k] for k in indices]
         unnamed = jaxpr.debug_info.with_unknown_names()
         kernel = Kernel(
             self.jaxpr.replace(jaxpr=jaxpr.replace(outvars=outvars, debug_info=unnamed))
         )
         if self.lacks:
             return kernel
-        outputs = [self.program.outputs[k] for k in wanted]
+        outputs = [self.program.outputs[k] for k in indices]
         for leaf, made in reversed(list(enumerate(outputs))):
-            if isinstance(made, Memory):
+            if isinstance(made, KernelMemory):
                 made.leaf = leaf
-        kernel.program = Program(self.program.block, self.program.inputs, outputs)
+        kernel.program = KernelProgram(self.program.block, self.program.inputs, outputs)
         return kernel
 
     @cached_property
-    def tables(self) -> list[Memory]:
-        """The constant memory that the program reads."""
+    def tables(self) -> list[KernelMemory]:
+        """Constant memories that the program reads."""
         return constants(self.program.block)
 
     @cached_property
     def written(self) -> list[int]:
-        """For each output the one whose buffer holds it: itself, or an earlier one like it."""
+        """Index of the buffer of each output: its own, or that of an equal earlier output."""
         return [
-            made.leaf if isinstance(made, Memory) else leaf
+            made.leaf if isinstance(made, KernelMemory) else leaf
             for leaf, made in enumerate(self.program.outputs)
         ]
 
     @cached_property
     def local(self) -> int:
-        """Bytes of a lane's local memory."""
+        """Size of a lane's local memory [bytes]."""
         return local_bytes(self.program)
 
     @cached_property
     def frame(self) -> int:
-        """Bytes of local memory that a thread of a GPU has, at most: for its arrays, and for the
-        values alive at once, of which registers may hold none and the compiler keeps some twice."""
+        """Largest local memory of a GPU's thread [bytes]: its arrays, and the values alive at once.
+
+        Of these registers may hold none, and the compiler stores some twice.
+        """
         alive = (8 if self.doubles else 4) * most_alive(self.program)
         return self.local + alive + alive // 4
 
     @cached_property
     def doubles(self) -> bool:
-        """Whether most of its floats have 64 bits; with ``jax_enable_x64`` a few easily do."""
+        """True if most of its floats have 64 bits; with ``jax_enable_x64`` a few easily do."""
         sizes = [v.dtype.itemsize for v in walk(self.program.block) if v.dtype.kind == "f"]
         return sizes.count(8) > sizes.count(4)
 
     def input_shapes(self, own: tuple[bool, ...], batch: int) -> list[tuple[int, ...]]:
-        """Input k has one row a lane if ``own[k]``, else it is shared by all."""
+        """Shapes of the inputs: input k has one row a lane if ``own[k]``, else one row for all."""
         return [(batch if mine else 1, *a.shape) for mine, a in zip(own, self.in_avals)]
 
     def output_shapes(self, batch: int) -> list[tuple[int, ...]]:
-        """An output has a row a lane."""
+        """Shapes of the outputs, each with a row a lane."""
         return [(batch, *aval.shape) for aval in self.out_avals]
 
     def check(self, own: tuple[bool, ...], batch: int, platform: str) -> None:
-        """FuseError where the function, or this batch of it, cannot run on "cpu" or "cuda"."""
+        """Raise FuseError if the function, or this batch of it, cannot run on "cpu" or "cuda"."""
         most = room() if platform == "cpu" else cuda.MOST_LOCAL
         if self.local > most:
             where = "this machine's stacks (ulimit -s) there is" if platform == "cpu" else (
@@ -165,9 +175,9 @@ class Kernel:
             raise FuseError(f"an array of {largest} numbers is too large; take a smaller batch")
 
     def run(self, leaves, own: tuple[bool, ...], batch: int) -> list:
-        """All lanes of a batch, on the CPU: an array (batch, ...) for each output.
+        """Run all lanes of a batch on the CPU: an array (batch, ...) for each output.
 
-        leaves: arrays of the dtypes and (behind the batch axis) shapes of the jaxpr's inputs.
+        leaves: arrays of the dtypes and (after the batch axis) shapes of the jaxpr's inputs.
         """
         made = self.on_host(leaves, own, batch)
         return [
@@ -178,12 +188,11 @@ class Kernel:
         ]
 
     def on_host(self, leaves, own: tuple[bool, ...], batch: int) -> list:
-        """All lanes of a batch, on the CPU: a flat Dr.Jit array for each output, or None where that
-        has no numbers."""
+        """Run all lanes of a batch on the CPU: flat Dr.Jit arrays of outputs, None if empty."""
         if not any(map(math.prod, self.output_shapes(batch))):
             return [None] * len(self.out_avals)
         self.check(own, batch, "cpu")
-        given = _apart([np.asarray(x) for x in leaves])  # before the lock: one may yet be made
+        given = _apart([np.asarray(x) for x in leaves])  # before the lock: it may wait for one
         with _one_at_a_time(self):
             types = prepare("cpu")
             import drjit as dr
@@ -197,10 +206,10 @@ class Kernel:
 
     @contextmanager
     def on_gpu(self, device: int, own: tuple[bool, ...], batch: int) -> Iterator[Callable]:
-        """A function that runs all lanes on a GPU, given pointers to the inputs and how many
-        numbers are there, and returns what ``on_host`` does; it need not be done when it returns.
+        """Context with a function that runs all lanes on a GPU, from (pointer, size) of inputs.
 
-        Until the end of the context nothing else is told to Dr.Jit.
+        It returns arrays as ``on_host`` does, possibly before they are computed. Until the end of
+        the context no other thread uses Dr.Jit.
         """
         self.check(own, batch, "cuda")
         with _one_at_a_time(self):
@@ -209,15 +218,15 @@ class Kernel:
 
             def launch(inputs: list[tuple[int, int]]) -> list:
                 kinds = [getattr(types, TYPES[a.dtype.name]) for a in self.in_avals]
-                flat = [cuda.mapped(k, *x) if x[1] else k(0) for k, x in zip(kinds, inputs)]
+                flat = [cuda.wrap_memory(k, *x) if x[1] else k(0) for k, x in zip(kinds, inputs)]
                 for k in _again([pointer if size else None for pointer, size in inputs]):
-                    flat[k] = cuda.copied(types, flat[k])
+                    flat[k] = cuda.copy_array(types, flat[k])
                 return self._launch(types, flat, own, batch, ("cuda", device))
 
             yield launch
 
     def foresee(self, device: int, batch: int) -> None:
-        """FuseError where a batch would take more memory than a GPU has."""
+        """Raise FuseError where a batch would take more memory than a GPU has."""
         with _one_at_a_time(self):
             prepare("cuda")
             self._foresee(device, batch)
@@ -229,13 +238,13 @@ class Kernel:
         cuda.foresee(device, self.frame, outputs)
 
     def compiled(self, own: tuple[bool, ...], batch: int | None, make: Callable) -> Callable:
-        """What ``make`` gave for these, kept."""
+        """Cached result of ``make`` for these batch axes and this batch size."""
         if (own, batch) not in self._compiled:
             self._compiled[own, batch] = make()
         return self._compiled[own, batch]
 
     def _launch(self, types, flat: list, own, batch: int, place: tuple[str, int]) -> list:
-        """Run the recording for a batch and a place, which is made when there is none."""
+        """Run the recording for a batch and a place; it is made at first use."""
         import drjit as dr
 
         key = own, batch, place
@@ -251,7 +260,7 @@ class Kernel:
                 self._forget_oldest()
         self._recorded.move_to_end(key)
         recording, tables = self._recorded[key]
-        watch = watched("compiling a fused kernel") if new else nullcontext()
+        watch = notice_if_long("compiling a fused kernel") if new else nullcontext()
         with dr.scoped_set_flag(dr.JitFlag.FastMath, False), no_collection(), watch:
             outputs = recording(flat, tables)
             dr.eval(outputs)
@@ -259,7 +268,7 @@ class Kernel:
         return [outputs[leaf] if size else None for leaf, size in zip(self.written, sizes)]
 
     def _record(self, types, flat, tables, own, batch: int) -> list:
-        """Record the program for Dr.Jit; returns the buffers of the outputs."""
+        """Record the program with Dr.Jit; returns the buffers of the outputs."""
         import drjit as dr
 
         sizes = [math.prod(aval.shape) for aval in self.out_avals]
@@ -278,8 +287,10 @@ class Kernel:
 
 
 def check_process() -> None:
-    """FuseError in a fork of a process that has run kernels: their threads are not in the fork, and
-    it would wait for them for ever."""
+    """Raise FuseError in a fork of a process that has run kernels.
+
+    Their threads do not exist in the fork, which would wait for them for ever.
+    """
     if _used_by and _used_by[0] != os.getpid():
         raise FuseError(
             f"process {os.getpid()} is a fork of {_used_by[0]}, which had already run kernels;"
@@ -290,7 +301,7 @@ def check_process() -> None:
 
 @contextmanager
 def _one_at_a_time(kernel: Kernel) -> Iterator[None]:
-    """Until the end nobody else uses Dr.Jit; kernels that were used long ago forget theirs."""
+    """Context with exclusive use of Dr.Jit; recordings of kernels used long ago are dropped."""
     check_process()
     with _ONE_AT_A_TIME:
         _used_by[:] = [os.getpid()]
@@ -307,15 +318,17 @@ def _one_at_a_time(kernel: Kernel) -> Iterator[None]:
 
 
 def _again(places: list) -> list[int]:
-    """Which of some places in memory, None for none, have come before."""
+    """Indices of the addresses that occur earlier in the list; None is no address."""
     known: set = set()
     return [k for k, at in enumerate(places) if at is not None and (at in known or known.add(at))]
 
 
 def _apart(arrays: list[np.ndarray]) -> list[np.ndarray]:
-    """The same arrays, no two at one place: a recording that was made of inputs which are one array
-    would read that for all of them in later calls, too. All begin where a vector does: one that
-    does not would need, and Dr.Jit would make, another recording."""
+    """Copy arrays where needed so that no two share an address and all are aligned.
+
+    A recording of inputs that are one array would read that for all of them in later calls, too.
+    For an array that is not aligned Dr.Jit would make another recording.
+    """
     places = [_place(x) if x.size else None for x in arrays]
     again = set(_again(places))
     return [
@@ -329,7 +342,7 @@ def _place(x: np.ndarray) -> int:
 
 
 def _aligned(x: np.ndarray) -> np.ndarray:
-    """A copy at a multiple of ``ALIGNED``."""
+    """Copy an array to an address that is a multiple of ``ALIGNED``."""
     room = np.empty(x.nbytes + ALIGNED, np.uint8)
     first = -_place(room) % ALIGNED
     copy = room[first : first + x.nbytes].view(x.dtype).reshape(x.shape)
@@ -338,13 +351,13 @@ def _aligned(x: np.ndarray) -> np.ndarray:
 
 
 def _buffer(types, x: np.ndarray):
-    """A flat Dr.Jit array over the memory of an array; on a GPU a copy."""
+    """Make a flat Dr.Jit array over the memory of an array; on a GPU a copy."""
     kind = getattr(types, TYPES[np.dtype(x.dtype).name])
     return kind(x.reshape(-1)) if x.size else kind(0)
 
 
 def _shaped(x, shape):
-    """With its shape from the start: JAX's own reshape would copy."""
+    """Make a Dr.Jit tensor of a shape without a copy, which JAX's reshape would make."""
     import drjit as dr
 
     tensor: Any = dr.tensor_t(type(x))

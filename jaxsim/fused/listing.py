@@ -1,7 +1,7 @@
-"""A program as text, to see what a function became."""
+"""Listing of a program as text, for inspection."""
 
 from jaxsim.fused.builder import COMMUTATIVE
-from jaxsim.fused.program import Block, Loop, Memory, Program, Value
+from jaxsim.fused.program import KernelMemory, KernelProgram, Loop, ProgramBlock, Value
 
 SWAPPED = COMMUTATIVE | {"fma", "fms", "fnma"}  # the first two arguments may change places
 
@@ -17,8 +17,8 @@ _INFIX = {
 }
 
 
-def listing(program: Program) -> str:
-    """A program as text, a value in each line: v0, v1, ... are numbers of one lane."""
+def listing(program: KernelProgram) -> str:
+    """Write a program as text, a value in each line: v0, v1, ... are numbers of one lane."""
     names: dict[int, str] = {}
     memories: dict[int, str] = {}
     lines: list[str] = []
@@ -28,7 +28,7 @@ def listing(program: Program) -> str:
             return str(value.data)
         return names.setdefault(id(value), f"v{len(names)}")
 
-    def element(memory: Memory, index: Value) -> str:
+    def element(memory: KernelMemory, index: Value) -> str:
         number = memory.leaf if memory.leaf >= 0 else len(memories)
         known = memories.setdefault(id(memory), f"{memory.kind}{number}")
         return f"{known}[{name(index)}]"
@@ -45,11 +45,11 @@ def listing(program: Program) -> str:
         inits = [f"{name(p)} = {name(v)}" for p, v in zip(loop.params, loop.inits)]
         return ", ".join(inits) or "nothing"
 
-    def inside(block: Block, outs: list[Value], indent: str):
+    def inside(block: ProgramBlock, outs: list[Value], indent: str):
         write(block, indent + "    ")
         lines.append(f"{indent}    -> {', '.join(map(name, outs))}")
 
-    def write(block: Block, indent: str):
+    def write(block: ProgramBlock, indent: str):
         for value in block.ops:
             of = value.data
             if value.op == "branch":
@@ -73,6 +73,6 @@ def listing(program: Program) -> str:
 
     write(program.block, "")
     for leaf, output in enumerate(program.outputs):
-        if not isinstance(output, Memory):
+        if not isinstance(output, KernelMemory):
             lines.append(f"output{leaf} = {', '.join(map(name, output.flat))}")
     return "\n".join(lines)

@@ -1,7 +1,7 @@
-"""Dr.Jit ready for use: on the CPU with an LLVM library that was tried first, or on the GPU.
+"""Import of Dr.Jit: on the CPU with a tested LLVM library, or on the GPU.
 
 Importing drjit loads the LLVM library that ``DRJIT_LIBLLVM_PATH`` names, for good. An old one is
-worse than none: with LLVM 15 and 16 arithmetic runs, and a float maximum aborts the process.
+worse than none: with LLVM 15 and 16 arithmetic runs, but a float maximum aborts the process.
 """
 
 import hashlib
@@ -69,20 +69,20 @@ for Float, Int in ((llvm.Float, llvm.Int), (llvm.Float64, llvm.Int64)):
 
 
 def prepare(platform: str = "cpu") -> ModuleType:
-    """``drjit.llvm`` for "cpu", ``drjit.cuda`` for "gpu" or "cuda", ready for use.
+    """Import Dr.Jit for a platform: ``drjit.llvm`` for "cpu", ``drjit.cuda`` for "gpu", "cuda".
 
     Call it before anything imports drjit; the first call of a process decides. Raises
-    FusedUnavailable with what is missing and the remedy.
+    FusedUnavailable with the missing library and the remedy.
     """
     with _LOCK:
-        found = _prepared(platform)
-    if isinstance(found, str):
-        raise FusedUnavailable(found)
-    return found
+        module = _prepared(platform)
+    if isinstance(module, str):
+        raise FusedUnavailable(module)
+    return module
 
 
 def find_llvm() -> Path:
-    """The LLVM library to use: the user's setting, the package's, or the newest of the system.
+    """Find the LLVM library to use: the user's setting, the package's, or the system's newest.
 
     Raises FusedUnavailable if the setting is unfit, or if there is none and no library is fit.
     """
@@ -108,10 +108,10 @@ def find_llvm() -> Path:
 
 
 def is_fit(path: Path) -> str | None:
-    """None if Dr.Jit computes rightly with this library, or in a line why it does not.
+    """Test a library with Dr.Jit: None if it is fit, else the reason in a line.
 
-    ``path`` is absolute, or a bare name for the system's loader. A child process tries it. The
-    user's cache folder remembers that a file is fit, not that it is unfit: that may pass.
+    ``path`` is absolute, or a bare name for the system's loader. A child process runs the test. The
+    user's cache folder stores that a file is fit, not that it is unfit, which may be temporary.
     """
     note, content = _note(path)
     with suppress(OSError, ValueError):
@@ -127,7 +127,7 @@ def is_fit(path: Path) -> str | None:
 
 @cache
 def _prepared(platform: str) -> ModuleType | str:
-    """The module, or why there is none."""
+    """Module of Dr.Jit for a platform, or the reason against it."""
     if platform not in MODULES:
         return f"no fused back end for platform {platform!r}; there are {', '.join(MODULES)}"
     try:
@@ -156,8 +156,10 @@ def _prepared(platform: str) -> ModuleType | str:
 
 
 def _choose_libraries(gpu: bool) -> str | None:
-    """Name a fit library of LLVM, and the GPU's driver, for the import of drjit; or what the CPU
-    back end lacks."""
+    """Set paths of a fit LLVM library and of the GPU's driver for the import of drjit.
+
+    Returns the reason against the CPU back end, or None.
+    """
     drjit = sys.modules.get("drjit")
     if drjit is None:
         _drjit()
@@ -177,7 +179,7 @@ def _choose_libraries(gpu: bool) -> str | None:
 
 
 def _drjit() -> tuple[str, str]:
-    """The folder that holds drjit, and its version."""
+    """Folder that contains drjit, and its version."""
     spec = find_spec("drjit")
     if spec is None or spec.origin is None:
         raise FusedUnavailable(f"the fused back end needs Dr.Jit; pip install drjit {PACKAGE}")
@@ -185,9 +187,9 @@ def _drjit() -> tuple[str, str]:
 
 
 def _trial(library: str, version: str = "") -> str | None:
-    """The reason against a library; an empty name is what Dr.Jit finds by itself."""
+    """Run the test of a library: the reason against it; an empty name is Dr.Jit's default."""
     command = [sys.executable, "-I", "-c", _TRIAL, _drjit()[0], version]
-    # an empty folder: no core file stays, and no kernel that another library compiled is found
+    # an empty folder: no core file remains, and no kernel of another library is found
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as empty:
         env = {**os.environ, "DRJIT_CACHE_DIR": empty} | ({SETTING: library} if library else {})
         try:
@@ -202,14 +204,14 @@ def _trial(library: str, version: str = "") -> str | None:
 
 
 def _line(text: str) -> str:
-    """Of a text, the first line that is about the library, or the last."""
+    """Most informative line of an error message: the first about the library, or the last."""
     lines = text.strip().splitlines() or [""]
     about = [line for line in lines if re.search("llvm|library", line, re.IGNORECASE)]
     return (about or lines[-1:])[0].strip(" .!")[:200]
 
 
 def _note(path: Path) -> tuple[Path, str]:
-    """Where it is noted that a file is fit, and the note; no note on what is not a file."""
+    """File in the cache that records a fit library, and its text; empty for a bare name."""
     try:
         file = path.resolve(strict=True)
         stat = file.stat()
@@ -232,7 +234,7 @@ def _candidates() -> Iterator[Path]:
 
 
 def _newest(paths: Iterable[str]) -> list[Path]:
-    """The files behind links, the newest first; without those whose path tells an old version."""
+    """Resolve links and sort libraries by version, newest first, without versions that are old."""
 
     def version(file: str) -> int:
         return max(map(int, re.findall(r"llvm(?:\.so\.|[-/\\])?(\d+)", file, re.I)), default=0)

@@ -1,7 +1,7 @@
-"""A jaxpr to the scalar program: each equation by the rule of its primitive.
+"""Lower a jaxpr to the scalar program: each equation by the rule of its primitive.
 
-While it is lowered, an array is one of three things: a numeric numpy array, if all of it is known;
-an object array of values; or ``Stored``, numbers in memory that nobody has looked at yet.
+During lowering, an array is one of three things: a numeric numpy array, if all of it is known;
+an object array of values; or ``Stored``, numbers in memory that are not loaded yet.
 """
 
 import gc
@@ -16,21 +16,21 @@ import jax
 import numpy as np
 from jax.extend.core import Literal
 
-from jaxsim.fused.builder import Builder
+from jaxsim.fused.builder import ProgramBuilder
 from jaxsim.fused.errors import FuseError, NoRule
-from jaxsim.fused.program import Block, Memory, Program, Value, walk
+from jaxsim.fused.program import KernelMemory, KernelProgram, ProgramBlock, Value, walk
 from jaxsim.fused.simplify import finish
 from jaxsim.fused.source import has_place, place
 
 Rule = Callable[..., Any]
 RULES: dict[str, Rule] = {}  # primitive -> rule(lowering, eqn, *arrays) -> array or list of arrays
 INSTEAD: dict[str, str] = {}  # primitive without a rule -> what to use in its place
-MOST_ELEMENTS = 20_000  # of an array whose elements are all looked at
+MOST_ELEMENTS = 20_000  # of an array whose elements are all loaded
 DTYPES = ("bool", "int32", "uint32", "int64", "uint64", "float32", "float64")
 
 
 def rule(*primitives: str) -> Callable[[Rule], Rule]:
-    """Enter a function into the table."""
+    """Decorator that registers a function as the rule of primitives."""
 
     def enter(function: Rule) -> Rule:
         RULES.update(dict.fromkeys(primitives, function))
@@ -41,21 +41,23 @@ def rule(*primitives: str) -> Callable[[Rule], Rule]:
 
 @dataclass(eq=False)
 class Stack:
-    """Rows that a loop stacks: ``values`` are those of row ``at``, in its body. They are written
-    when somebody asks for their memory; until then they can be cut and joined."""
+    """Rows that a loop stacks: ``values`` are those of row ``at``, in its body.
 
-    builder: Builder
-    body: Block
+    They are written at the first use of their memory; until then they can be cut and joined.
+    """
+
+    builder: ProgramBuilder
+    body: ProgramBlock
     at: Value
     length: int
     dtype: np.dtype
     values: list[Value]
 
     @cached_property
-    def memory(self) -> Memory:
-        """Where they are written, at the end of each round."""
+    def memory(self) -> KernelMemory:
+        """Memory of the rows, which are written at the end of each round."""
         b = self.builder
-        memory = Memory("local", self.dtype, self.length * len(self.values), self.body.parent)
+        memory = KernelMemory("local", self.dtype, self.length * len(self.values), self.body.parent)
         with b.within(self.body):
             start = b.op("mul", self.at, b.constant(np.int32(len(self.values))))
             for k, value in enumerate(self.values):
@@ -64,10 +66,14 @@ class Stack:
 
 
 class Stored:
-    """An array in memory: its first row begins at ``start``, the next ``pitch`` numbers later."""
+    """Array in memory: its first row begins at ``start``, the next ``pitch`` numbers later."""
 
     def __init__(
-        self, source: Memory | Stack, shape: tuple[int, ...], start=0, pitch: int | None = None
+        self,
+        source: KernelMemory | Stack,
+        shape: tuple[int, ...],
+        start=0,
+        pitch: int | None = None,
     ):
         self.source, self.shape, self.start = source, tuple(shape), start
         self.pitch = self.row if pitch is None else pitch
@@ -75,7 +81,7 @@ class Stored:
         self._elements: np.ndarray | None = None
 
     @property
-    def memory(self) -> Memory:
+    def memory(self) -> KernelMemory:
         return self.source.memory if isinstance(self.source, Stack) else self.source
 
     @property
@@ -88,36 +94,36 @@ class Stored:
 
     @property
     def row(self) -> int:
-        """Numbers in a row."""
+        """Number of elements in a row."""
         return math.prod(self.shape[1:])
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is all of its memory, in its order."""
+        """True if the array is all of its memory, in its order."""
         return self.start == 0 and self.pitch == self.row and self.size == self.memory.size
 
     @property
     def stack(self) -> Stack | None:
-        """The loop's rows, if it is all of them."""
+        """Rows of the loop that stacks the array, if it is all of them; else None."""
         source = self.source
         if isinstance(source, Stack) and self.row == len(source.values):
             return source if self.size == source.length * self.row else None
         return None
 
     def reshaped(self, shape) -> "Stored | None":
-        """With another shape; None if rows that lie apart would have to join."""
+        """Array of another shape; None if rows that are not adjacent would have to join."""
         if self.pitch == self.row:
             return Stored(self.source, shape, self.start)
         same = tuple(shape[:1]) == self.shape[:1]
         return Stored(self.source, shape, self.start, self.pitch) if same else None
 
     def rows(self, first: int, last: int) -> "Stored":
-        """Some rows."""
+        """Rows from ``first`` up to before ``last``."""
         shape = (last - first, *self.shape[1:])
         return Stored(self.source, shape, self.start + first * self.pitch, self.pitch)
 
     def columns(self, first: int, last: int) -> "Stored":
-        """Some columns of a matrix."""
+        """Columns of a matrix from ``first`` up to before ``last``."""
         shape = (self.shape[0], last - first)
         if self.stack is not None:
             cut = replace(self.stack, values=self.stack.values[first:last])
@@ -125,24 +131,24 @@ class Stored:
         return Stored(self.source, shape, self.start + first, self.pitch)
 
     def places(self) -> np.ndarray:
-        """Where in its memory its numbers are."""
+        """Indices of the elements in the memory, in the array's shape."""
         rows = self.start + self.pitch * np.arange(self.shape[0] if self.shape else 1)
         return np.add.outer(rows, np.arange(self.row)).reshape(self.shape)
 
 
 class Lowering:
-    """The state of one translation; rules get it as their first argument."""
+    """State of one lowering, the first argument of rules."""
 
     def __init__(self):
-        self.builder = Builder()
+        self.builder = ProgramBuilder()
 
     @property
     def place(self) -> str:
-        """The line of user code that is being lowered."""
+        """Line of user code that is being lowered."""
         return "fuse" if self.builder.source is None else place(self.builder.source)
 
     def objects(self, array) -> np.ndarray:
-        """The array as an object array of values."""
+        """Convert an array to an object array of values."""
         b = self.builder
         if isinstance(array, Stored):
             known = array._elements
@@ -166,8 +172,8 @@ class Lowering:
         return array
 
     def known(self, array):
-        """The array itself, numeric if all its values are constants."""
-        if isinstance(array, Value):  # numpy hands out the element of an array without axes
+        """Convert an array to a numeric one if all its values are constants; else return it."""
+        if isinstance(array, Value):  # numpy returns the element of an array without axes
             scalar = np.empty((), object)
             scalar[()] = array
             array = scalar
@@ -179,7 +185,7 @@ class Lowering:
         return flat.reshape(array.shape)
 
     def run(self, jaxpr, consts, args) -> list:
-        """Lower all equations of a jaxpr; returns the arrays of its outputs."""
+        """Lower all equations of a jaxpr; return the arrays of its outputs."""
         arrays: dict = {}
 
         def read(atom: Any):
@@ -211,17 +217,19 @@ class Lowering:
         return [read(v) for v in jaxpr.outvars]
 
     def closed(self, closed_jaxpr, args) -> list:
-        """Lower a closed jaxpr."""
+        """Lower a closed jaxpr; return the arrays of its outputs."""
         return self.run(closed_jaxpr.jaxpr, [numeric(c) for c in closed_jaxpr.consts], args)
 
 
-def lower(closed_jaxpr) -> Program:
-    """The program of a jaxpr of one character."""
+def lower(closed_jaxpr) -> KernelProgram:
+    """Lower a closed jaxpr of one character to a program."""
     lowering = Lowering()
     inputs, arrays = [], []
     for leaf, var in enumerate(closed_jaxpr.jaxpr.invars):
         check_dtype(var.aval.dtype, f"argument {leaf} of shape {var.aval.shape}")
-        memory = Memory("input", np.dtype(var.aval.dtype), math.prod(var.aval.shape), leaf=leaf)
+        memory = KernelMemory(
+            "input", np.dtype(var.aval.dtype), math.prod(var.aval.shape), leaf=leaf
+        )
         inputs.append(memory)
         arrays.append(Stored(memory, var.aval.shape))
     consts = [numeric(c) for c in closed_jaxpr.consts]
@@ -239,14 +247,14 @@ def lower(closed_jaxpr) -> Program:
             out.append(array.memory)
         else:
             out.append(lowering.objects(array))
-    return finish(Program(lowering.builder.root, inputs, out))
+    return finish(KernelProgram(lowering.builder.root, inputs, out))
 
 
 @contextmanager
 def no_collection():
-    """No garbage collection meanwhile.
+    """Context without garbage collection.
 
-    In the lowering it would look through all values again and again; in a recording a Dr.Jit array
+    During lowering it would visit all values again and again; during a recording a Dr.Jit array
     that it frees would abort the process.
     """
     was_on = gc.isenabled()
@@ -259,7 +267,7 @@ def no_collection():
 
 
 def _only_returned(array, read: set[int]) -> bool:
-    """Rows that a loop stacked and nothing reads: they can be written where they are wanted."""
+    """True for rows that a loop stacks and nothing reads: they can be written to the output."""
     if not isinstance(array, Stored):
         return False
     memory = array.memory
@@ -267,7 +275,7 @@ def _only_returned(array, read: set[int]) -> bool:
 
 
 def numeric(x) -> np.ndarray:
-    """A constant of a jaxpr as a numpy array; FuseError for what has no number."""
+    """Convert a constant of a jaxpr to a numpy array; FuseError for one that is no number."""
     dtype = getattr(x, "dtype", None)
     if dtype is not None and jax.dtypes.issubdtype(dtype, jax.dtypes.extended):
         raise FuseError(
@@ -280,13 +288,13 @@ def numeric(x) -> np.ndarray:
 
 
 def check_dtype(dtype, what: str) -> None:
-    """FuseError unless kernels can hold it."""
+    """Raise FuseError unless kernels have the dtype."""
     if str(dtype) not in DTYPES:
         raise FuseError(f"{what} has dtype {dtype}; fused functions know {', '.join(DTYPES)}")
 
 
 def unsupported(eqn, place: str) -> str:
-    """What to say of a primitive without a rule."""
+    """Message about a primitive without a rule: place, name and replacement."""
     name = eqn.primitive.name
     instead = INSTEAD.get(
         name, 'rewrite it with elementwise functions and sums, or use backend="xla"'

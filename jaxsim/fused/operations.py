@@ -1,4 +1,4 @@
-"""How each operation is said to Dr.Jit, with XLA's meaning at the edges."""
+"""Operations in terms of Dr.Jit, with XLA's results in special cases."""
 
 import math
 from collections.abc import Callable
@@ -10,16 +10,16 @@ import numpy as np
 
 from jaxsim.fused.elementary import Elementary
 
-TURNED = {"float32": 1e5, "float64": 1e9}  # [rad] of larger angles sin, cos and tan are NaN
+TURNED = {"float32": 1e5, "float64": 1e9}  # sin, cos and tan of larger angles are NaN [rad]
 
 Table = dict[str, Callable[..., Any]]
 TypeOf = Callable[[np.dtype], Any]
 
 
 def operations(dr: ModuleType, type_of: TypeOf) -> Table:
-    """A function of variables, and of the result's dtype, for each name of an operation.
+    """Table from the name of an operation to a function of variables and of the result's dtype.
 
-    ``type_of`` gives the array type of a dtype.
+    ``type_of`` returns the array type of a dtype.
     """
     return {**_arithmetic(dr, type_of), **_bits(dr, type_of), **_functions(dr, type_of)}
 
@@ -65,7 +65,7 @@ def _arithmetic(dr: ModuleType, type_of: TypeOf) -> Table:
         return target(x)
 
     def extreme(plain, beyond):
-        """LLVM's own, which looks at the signs of zeros, takes six instructions on x86."""
+        """Maximum or minimum; LLVM's, which handles signs of zeros, has six instructions on x86."""
 
         def of(x, y, dtype):
             if dtype.kind != "f" or dr.backend_v(type_of(dtype)) != dr.JitBackend.LLVM:
@@ -104,7 +104,7 @@ def _arithmetic(dr: ModuleType, type_of: TypeOf) -> Table:
 
 
 def _float_remainder(dr: ModuleType, type_of: TypeOf, x, y, dtype):
-    """Exact, as fmod is: large quotients are divided by hand, a bit a round."""
+    """Exact remainder, as fmod's: large quotients are divided in a loop, a bit a round."""
     size, by = dr.abs(x), dr.abs(y)
     quotient = size / by
     rest = dr.fma(-dr.trunc(quotient), by, size)
@@ -134,7 +134,7 @@ def _float_remainder(dr: ModuleType, type_of: TypeOf, x, y, dtype):
 
 def _bits(dr: ModuleType, type_of: TypeOf) -> Table:
     def within(y, dtype, otherwise: int):
-        """Whether a shift is beyond the width, and the shift, or another in its place."""
+        """Test for a shift beyond the width, and the shift, or ``otherwise`` in its place."""
         beyond = (y < 0) | (y >= 8 * dtype.itemsize)
         return beyond, dr.select(beyond, otherwise, y)
 
@@ -164,12 +164,12 @@ def _bits(dr: ModuleType, type_of: TypeOf) -> Table:
 
 
 def _coarse(dr: ModuleType, x) -> bool:
-    """Whether Dr.Jit takes the hardware's functions for x, which are right to 22 binary places."""
+    """True if Dr.Jit uses the hardware's functions for x, which have an error of 2^-22."""
     return dr.backend_v(x) == dr.JitBackend.CUDA and dr.type_v(x) == dr.VarType.Float32
 
 
 def _power(dr: ModuleType, type_of: TypeOf, exp2, log2, x, y, dtype):
-    """x ** y with IEEE's cases; exp2, log2: of the back end."""
+    """Power x ** y with IEEE's special cases; exp2, log2: of the back end."""
     y = type_of(dtype)(y)  # it may be an integer
     whole, half = dr.trunc(y) == y, 0.5 * y
     odd_power = whole & ~(dr.trunc(half) == half)
@@ -183,7 +183,7 @@ def _power(dr: ModuleType, type_of: TypeOf, exp2, log2, x, y, dtype):
 
 
 def _atan2(dr: ModuleType, y, x, dtype):
-    """The angle of (x, y) with IEEE's cases: zeros with signs, infinities, NaN."""
+    """Angle of (x, y) with IEEE's special cases: zeros with signs, infinities, NaN."""
     up, right = dr.abs(y), dr.abs(x)
     angle = dr.select(up == right, math.pi / 4, dr.atan2(up, right))  # also of infinities
     angle = dr.select(up == 0, 0, angle)
@@ -192,11 +192,11 @@ def _atan2(dr: ModuleType, y, x, dtype):
 
 
 def _functions(dr: ModuleType, type_of: TypeOf) -> Table:
-    own = Elementary(dr, type_of)
+    elementary = Elementary(dr, type_of)
 
     def source(name: str):
-        """Dr.Jit's function; in float32 on a GPU ours, for Dr.Jit's is the hardware's there."""
-        theirs, ours = getattr(dr, name), getattr(own, name, None)
+        """Function of Dr.Jit; in float32 on a GPU ours, where Dr.Jit uses the hardware's."""
+        theirs, ours = getattr(dr, name), getattr(elementary, name, None)
         if ours is None:
             return theirs
         return lambda x: ours(x) if _coarse(dr, x) else theirs(x)
@@ -208,12 +208,12 @@ def _functions(dr: ModuleType, type_of: TypeOf) -> Table:
         return lambda x, dtype: function(x)
 
     def odd(name: str):
-        """A function that keeps NaN, and zeros with their signs, as Dr.Jit's does not."""
+        """Odd function that preserves NaN, and zeros with their signs, unlike Dr.Jit's."""
         function = source(name)
         return lambda x, dtype: dr.select(dr.abs(x) > 0, function(x), x)
 
     def circular(function):
-        """NaN for angles that Dr.Jit cannot bring into one turn; its sine of them is not one."""
+        """Periodic function with NaN for angles that Dr.Jit cannot reduce to one turn."""
         return lambda x, dtype: dr.select(
             dr.abs(x) <= TURNED[dtype.name], function(x, dtype), math.nan
         )
@@ -235,7 +235,7 @@ def _functions(dr: ModuleType, type_of: TypeOf) -> Table:
 
     def expm1(x, dtype):
         if _coarse(dr, x):
-            return dr.select(dr.abs(x) > 0, own.expm1(x), x)
+            return dr.select(dr.abs(x) > 0, elementary.expm1(x), x)
         u = exp(x)
         near = (u - 1) * (x / log(u))  # Kahan
         return dr.select(u == 1, x, dr.select((u - 1 == -1) | (u == math.inf), u - 1, near))

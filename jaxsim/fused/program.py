@@ -1,9 +1,9 @@
-"""The scalar program: what a JAX function of one character becomes.
+"""Scalar program: the intermediate form of a JAX function of one character.
 
-Every number is a ``Value``, made once and used by reference. Values stand in blocks: the program's
-own, one for the body of each loop, two for each branch. A value stands in the outermost block where
-all that it needs is known, so whatever does not change within a loop stands outside of it; but what
-a branch needs stays in the branch.
+Every number is a ``Value``, made once and used by reference. Values are in blocks: that of the
+program, one for the body of each loop, two for each branch. A value is in the outermost block where
+all its arguments are known, so values that do not change within a loop are outside of it; but
+values that only a branch needs stay in the branch.
 """
 
 import itertools
@@ -16,12 +16,12 @@ import numpy as np
 _NUMBERS = itertools.count()
 
 
-class Block:
-    """A straight run of values; ``parent`` is the block that its loop or branch stands in."""
+class ProgramBlock:
+    """Sequence of values; ``parent`` is the block that contains its loop or branch."""
 
     __slots__ = ("depth", "open", "ops", "parent")
 
-    def __init__(self, parent: "Block | None" = None):
+    def __init__(self, parent: "ProgramBlock | None" = None):
         self.parent = parent
         self.depth = 0 if parent is None else parent.depth + 1
         self.ops: list[Value] = []
@@ -29,7 +29,7 @@ class Block:
 
 
 class Value:
-    """One scalar. ``op`` is a JAX primitive's name, or one of
+    """Scalar of a program. ``op`` is a JAX primitive's name, or one of
 
     constant   data: a numpy scalar            param, result   data: (Loop or Branch, index)
     load       args: index; data: Memory       loop            data: Loop
@@ -40,7 +40,13 @@ class Value:
     __slots__ = ("args", "block", "data", "dtype", "number", "op", "source")
 
     def __init__(
-        self, op: str, args: tuple, dtype: np.dtype, block: Block, data: Any = None, source=None
+        self,
+        op: str,
+        args: tuple,
+        dtype: np.dtype,
+        block: ProgramBlock,
+        data: Any = None,
+        source=None,
     ):
         self.op = op
         self.args = args
@@ -59,34 +65,34 @@ class Value:
 
 
 @dataclass(eq=False)
-class Memory:
-    """Numbers that are addressed by a computed index.
+class KernelMemory:
+    """Array of numbers that are addressed by a computed index.
 
-    kind: "input" (of this lane, or shared by all), "constant", "local" (of this lane, for the time
-    of the kernel) or "output". What ``Builder.load`` reads is never written any more; loads of
-    ``Builder.read_now`` stand among the stores, in the order in which they are done.
+    kind: "input" (of this lane, or shared by all), "constant", "local" (of this lane, while the
+    kernel runs) or "output". Memory that ``ProgramBuilder.load`` reads is never written any more;
+    loads of ``ProgramBuilder.read_now`` are among the stores, in the order of execution.
 
-    Where a block writes to a known place of local memory, only that block and those within it read
-    there, after it has written: a lane that does not take part in a round has no use for what it
-    finds there, and may write, too.
+    Where a block writes to a known index of local memory, only that block and those within it read
+    there, after it has written: a lane that does not take part in a round does not use the number
+    there, and may write, too.
     """
 
     kind: str
     dtype: np.dtype
     size: int
-    home: Block | None = None  # a load may stand here or deeper
-    leaf: int = -1  # which input or output
+    home: ProgramBlock | None = None  # outermost block of loads
+    leaf: int = -1  # index of the input or output
     values: np.ndarray | None = None  # of a constant
 
 
 @dataclass(eq=False)
 class Loop:
-    """``length`` rounds, or as long as the carry ``alive`` is true; then ``length`` is None.
+    """Loop of ``length`` rounds, or while the carry ``alive`` is true; then ``length`` is None.
 
     A round turns ``params`` into ``outs``; ``results`` are the carries after the last one.
     """
 
-    body: Block
+    body: ProgramBlock
     length: int | None
     counter: Value | None
     inits: list[Value]
@@ -98,28 +104,28 @@ class Loop:
 
 @dataclass(eq=False)
 class Branch:
-    """One block or the other; ``results`` are the ``outs`` of the one that was run."""
+    """Branch of two blocks; ``results`` are the ``outs`` of the one that was run."""
 
-    blocks: tuple[Block, Block]  # where the condition holds, and where not
+    blocks: tuple[ProgramBlock, ProgramBlock]  # for a true and for a false condition
     outs: tuple[list[Value], list[Value]]
     results: list[Value] = field(default_factory=list)
 
 
 @dataclass(eq=False)
-class Program:
-    """A whole function: its block, and where each output's numbers come from.
+class KernelProgram:
+    """Whole function: its block, its inputs, and the values of its outputs.
 
     An output is an object array of values, or a Memory of kind "output": that of an earlier output,
     where the two are the same.
     """
 
-    block: Block
-    inputs: list[Memory]
+    block: ProgramBlock
+    inputs: list[KernelMemory]
     outputs: list[Any]
 
 
-def deepest(values) -> Block:
-    """The innermost of the blocks that the values stand in; they lie on one path."""
+def deepest(values) -> ProgramBlock:
+    """Innermost block of the values, whose blocks are nested."""
     block = values[0].block
     for value in values:
         if value.block.depth > block.depth:
@@ -127,15 +133,15 @@ def deepest(values) -> Block:
     return block
 
 
-def inner_blocks(value: Value) -> tuple[Block, ...]:
-    """The blocks of a loop or branch; none for other values."""
+def inner_blocks(value: Value) -> tuple[ProgramBlock, ...]:
+    """Blocks of a loop or branch; none for other values."""
     if value.op == "loop":
         return (value.data.body,)
     return value.data.blocks if value.op == "branch" else ()
 
 
-def blocks(block: Block) -> Iterator[Block]:
-    """A block and all those within it."""
+def blocks(block: ProgramBlock) -> Iterator[ProgramBlock]:
+    """Iterate over a block and all blocks within it."""
     yield block
     for value in block.ops:
         if value.op == "loop" or value.op == "branch":  # few are: no call for the others
@@ -143,7 +149,7 @@ def blocks(block: Block) -> Iterator[Block]:
                 yield from blocks(inner)
 
 
-def walk(block: Block) -> Iterator[Value]:
-    """All values of a block and of those within it."""
+def walk(block: ProgramBlock) -> Iterator[Value]:
+    """Iterate over all values of a block and of the blocks within it."""
     for inner in blocks(block):
         yield from inner.ops

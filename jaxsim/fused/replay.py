@@ -1,7 +1,7 @@
-"""The program on Dr.Jit: each value becomes a variable of a kernel, each loop a symbolic loop.
+"""Record a program with Dr.Jit: each value becomes a variable of a kernel, each loop symbolic.
 
-Nothing runs here. Dr.Jit records the operations, compiles them once and keeps the kernel on disk,
-so that a program seen before costs only its recording.
+Nothing runs here. Dr.Jit records the operations, compiles them once and caches the kernel on disk,
+so that a known program costs only its recording.
 """
 
 from contextlib import AbstractContextManager, nullcontext
@@ -13,7 +13,15 @@ import numpy as np
 
 from jaxsim.fused.core import core
 from jaxsim.fused.operations import operations
-from jaxsim.fused.program import Block, Branch, Loop, Memory, Program, Value, walk
+from jaxsim.fused.program import (
+    Branch,
+    KernelMemory,
+    KernelProgram,
+    Loop,
+    ProgramBlock,
+    Value,
+    walk,
+)
 
 PACKET = 8  # numbers of a row that are read or written together
 
@@ -32,8 +40,7 @@ ROWS = {"float32": "ArrayXf", "float64": "ArrayXf64"}  # several numbers of a la
 
 
 class Buffers:
-    """Where the lanes of a recording find their inputs and outputs; packets begin at multiples of
-    ``PACKET``."""
+    """Input and output buffers of a recording's lanes; packets begin at multiples of ``PACKET``."""
 
     def __init__(self, types, inputs: list, own, outputs: list, sizes: list[int], batch: int):
         import drjit
@@ -42,34 +49,34 @@ class Buffers:
         self.inputs, self.own, self.outputs, self.sizes = inputs, own, outputs, sizes
         self.lane = drjit.arange(types.UInt, batch)
 
-    def read(self, memory: Memory, at):
-        """A number of an input."""
+    def read(self, memory: KernelMemory, at):
+        """Read a number of an input."""
         source = self.inputs[memory.leaf]
         return self.dr.gather(type(source), source, self._input(memory, at))
 
-    def read_packet(self, memory: Memory, at):
-        """The next numbers of an input."""
+    def read_packet(self, memory: KernelMemory, at):
+        """Read a packet of an input."""
         source = self.inputs[memory.leaf]
         at, shape = self._input(memory, at) // PACKET, (PACKET, self.batch)
         return self.dr.gather(getattr(self.types, ROWS[memory.dtype.name]), source, at, shape=shape)
 
     def write(self, leaf: int, at, number) -> None:
-        """A number of an output."""
+        """Write a number of an output."""
         index = self.lane * self.sizes[leaf] + at
         self.dr.scatter(self.outputs[leaf], number, index, mode=self.dr.ReduceMode.Permute)
 
-    def write_packet(self, memory: Memory, at, numbers: list) -> None:
-        """The next numbers of an output."""
+    def write_packet(self, memory: KernelMemory, at, numbers: list) -> None:
+        """Write a packet of an output."""
         index = (self.lane * memory.size + at) // PACKET
         row = getattr(self.types, ROWS[memory.dtype.name])(numbers)
         self.dr.scatter(self.outputs[memory.leaf], row, index, mode=self.dr.ReduceMode.Permute)
 
-    def _input(self, memory: Memory, at):
+    def _input(self, memory: KernelMemory, at):
         return self.lane * memory.size + at if self.own[memory.leaf] else at
 
 
 class Replay:
-    """One recording."""
+    """Recording of one program with Dr.Jit."""
 
     def __init__(self, types: ModuleType, buffers: Buffers):
         import drjit
@@ -82,37 +89,40 @@ class Replay:
         self.true = types.Bool(True)
 
     def type(self, dtype: np.dtype):
-        """The array type of a dtype."""
+        """Array type of a dtype."""
         return getattr(self.types, TYPES[dtype.name])
 
-    def run(self, program: Program) -> None:
+    def run(self, program: KernelProgram) -> None:
         """Record the program, its outputs last."""
         self.block(program.block)
         for leaf, output in enumerate(program.outputs):
-            if not isinstance(output, Memory):
+            if not isinstance(output, KernelMemory):
                 for k, value in enumerate(output.reshape(-1)):
                     self.buffers.write(leaf, self.types.UInt(k), self.variable(value))
 
     def variable(self, value: Value):
-        """The variable of a value."""
+        """Dr.Jit variable of a value."""
         if value.op == "constant":
             return self.type(value.dtype)(value.data.item())
         return self.made[id(value)]
 
     def copy(self, value: Value):
-        """The same in an object of its own: Dr.Jit writes results into those that it is given."""
+        """Variable of a value in a new object, as Dr.Jit writes results into its arguments."""
         variable = self.variable(value)
         return type(variable)(variable)
 
     def wide(self, value: Value):
-        """The same with a number for each lane. What begins as a single number Dr.Jit takes for one
-        number of all lanes in the whole loop, and reads memory for all of them where one points."""
+        """Variable of a value with a number for each lane.
+
+        Dr.Jit would take a single number as common to all lanes in the whole loop, and would read
+        memory at one index for all of them.
+        """
         variable = self.copy(value)
         return self.dr.select(
             self.dr.full(self.types.Bool, True, self.buffers.batch), variable, variable
         )
 
-    def block(self, block: Block) -> None:
+    def block(self, block: ProgramBlock) -> None:
         """Record a block's values in their order."""
         together = packets(block)
         for value in block.ops:
@@ -141,8 +151,8 @@ class Replay:
             variables = [self.copy(numbers[k].args[1]) for k in range(PACKET)]
             self.buffers.write_packet(memory, at, variables)
 
-    def load(self, memory: Memory, index: Value):
-        """A number of memory."""
+    def load(self, memory: KernelMemory, index: Value):
+        """Read a number of memory."""
         at = self.types.UInt(self.variable(index))
         if memory.kind == "input":
             return self.buffers.read(memory, at)
@@ -152,7 +162,7 @@ class Replay:
         with self.all_lanes(index):
             return table[at] == 1 if memory.dtype == bool else table[at]
 
-    def store(self, memory: Memory, index: Value, number: Value) -> None:
+    def store(self, memory: KernelMemory, index: Value, number: Value) -> None:
         """Write to an output or to local memory."""
         at, variable = self.types.UInt(self.variable(index)), self.variable(number)
         if memory.kind == "output":
@@ -164,27 +174,30 @@ class Replay:
             self.table(memory)[at] = variable
 
     def all_lanes(self, index: Value) -> AbstractContextManager:
-        """At a known place of local memory all lanes read and write, which is one instruction; else
-        a write by some is a read, a choice and a write, and of thousands of such reads in a loop
-        LLVM makes carries. See ``Memory`` for why the others may; at a computed place, which is
-        that of the lanes that take part, they may not."""
+        """Context in which all lanes read and write a known index of local memory.
+
+        That is one instruction; a write by some lanes is a read, a select and a write, and LLVM
+        turns thousands of such reads in a loop into carries. ``KernelMemory`` has the reason why
+        the other lanes may write; at a computed index, which is that of the lanes that take part,
+        they may not.
+        """
         if self.core is None or not index.is_constant:
             return nullcontext()
         return self.core.all_lanes(self.true)
 
-    def table(self, memory: Memory):
-        """The buffer of local or constant memory."""
+    def table(self, memory: KernelMemory):
+        """Buffer of local or constant memory."""
         if id(memory) not in self.tables:
-            # LLVM refuses what Dr.Jit makes of local bools: integers stand for them
+            # LLVM refuses Dr.Jit's code for local bools: integers replace them
             kind = self.types.UInt if memory.dtype == bool else self.type(memory.dtype)
             self.tables[id(memory)] = self.dr.alloc_local(kind, memory.size)
         return self.tables[id(memory)]
 
     def loop(self, loop: Loop) -> None:
-        """Record a loop; what it writes to in local memory is part of its state.
+        """Record a loop; the local memory that it writes is part of its state.
 
-        Carries that a round hands on as they came are none of its state: Dr.Jit would find that out
-        itself, record the body again, and lose what loops within it had made.
+        Carries that a round does not change are not: Dr.Jit would find that out itself, record the
+        body again, and lose the variables of loops within it.
         """
         written = _written(loop.body)
         for memory in written:
@@ -229,7 +242,7 @@ class Replay:
         self._take(results, end[first:last], written, end[last:])
 
     def branch(self, condition: Value, branch: Branch) -> None:
-        """Record a branch; lanes run the block of theirs."""
+        """Record a branch; each lane runs one of its blocks."""
         written = list(dict.fromkeys(m for block in branch.blocks for m in _written(block)))
         tables = tuple(self.table(m) for m in written)
 
@@ -255,32 +268,34 @@ class Replay:
 
 @dataclass(eq=False)
 class Packet:
-    """``PACKET`` numbers of a memory that a block reads, or writes, by their places; they begin at
-    ``start`` + ``offset``, both multiples of it."""
+    """``PACKET`` adjacent numbers of a memory that a block reads, or writes, by position.
 
-    memory: Memory
+    They begin at ``start`` + ``offset``, both multiples of ``PACKET``.
+    """
+
+    memory: KernelMemory
     start: Value
     offset: int
     numbers: dict[int, Value] = field(default_factory=dict)
 
 
-def packets(block: Block) -> dict[int, Packet]:
-    """By the ids of the loads and stores that go together."""
-    found: dict[tuple, Packet] = {}
+def packets(block: ProgramBlock) -> dict[int, Packet]:
+    """Complete packets of a block, by the ids of their loads and stores."""
+    by_row: dict[tuple, Packet] = {}
     for value in block.ops:
         if value.op not in ("load", "store") or value.data.kind not in ("input", "output"):
             continue
         memory, (start, k) = value.data, _row(value.args[0])
         if start is not None and k >= 0 and not memory.size % PACKET and memory.dtype.kind == "f":
             key = value.op, id(memory), id(start), k // PACKET
-            packet = found.setdefault(key, Packet(memory, start, k - k % PACKET))
+            packet = by_row.setdefault(key, Packet(memory, start, k - k % PACKET))
             packet.numbers.setdefault(k % PACKET, value)
-    whole = (packet for packet in found.values() if len(packet.numbers) == PACKET)
+    whole = (packet for packet in by_row.values() if len(packet.numbers) == PACKET)
     return {id(value): packet for packet in whole for value in packet.numbers.values()}
 
 
 def _row(index: Value) -> tuple[Value | None, int]:
-    """An index as the start of a row, a computed multiple of ``PACKET``, and the place after it."""
+    """Split an index into the start of a row, a computed multiple of ``PACKET``, and an offset."""
     known = [int(a.data) for a in index.args if a.is_constant]
     if index.op == "add" and known:
         start, k = _row(next(a for a in index.args if not a.is_constant))
@@ -288,20 +303,20 @@ def _row(index: Value) -> tuple[Value | None, int]:
     return index if index.op == "mul" and any(c % PACKET == 0 for c in known) else None, 0
 
 
-def local_bytes(program: Program) -> int:
-    """How much local memory a lane has."""
+def local_bytes(program: KernelProgram) -> int:
+    """Local memory of a lane [bytes]."""
     sizes = {m: 4 if m.dtype == bool else m.dtype.itemsize for m in _written(program.block)}
     return sum(m.size * bytes_ for m, bytes_ in sizes.items())
 
 
-def constants(block: Block) -> list[Memory]:
-    """The constant memory that a block reads."""
+def constants(block: ProgramBlock) -> list[KernelMemory]:
+    """Constant memories that a block reads."""
     found = {
         id(v.data): v.data for v in walk(block) if v.op == "load" and v.data.kind == "constant"
     }
     return list(found.values())
 
 
-def _written(block: Block) -> list[Memory]:
+def _written(block: ProgramBlock) -> list[KernelMemory]:
     found = {id(v.data): v.data for v in walk(block) if v.op == "store" and v.data.kind == "local"}
     return list(found.values())

@@ -1,12 +1,21 @@
-"""Passes over the whole program: what nothing needs goes, products and sums are put together."""
+"""Optimisation passes over the whole program: dead code, shared divisions, fused products."""
 
 from collections import Counter
 
-from jaxsim.fused.program import Block, Branch, Loop, Memory, Program, Value, blocks, inner_blocks
+from jaxsim.fused.program import (
+    Branch,
+    KernelMemory,
+    KernelProgram,
+    Loop,
+    ProgramBlock,
+    Value,
+    blocks,
+    inner_blocks,
+)
 
 
-def finish(program: Program) -> Program:
-    """Drop what no output needs, then join products with sums and share divisions."""
+def finish(program: KernelProgram) -> KernelProgram:
+    """Optimise a program: drop dead values, share divisions, join products with sums."""
     _drop_dead(program)
     _share_divisions(program.block)
     uses = _uses(program)
@@ -16,8 +25,8 @@ def finish(program: Program) -> Program:
     return program
 
 
-def _drop_dead(program: Program) -> None:
-    """Keep values, stores and carries that reach an output."""
+def _drop_dead(program: KernelProgram) -> None:
+    """Drop values, stores and carries that no output depends on."""
     stores: dict[int, list[Value]] = {}
     holder: dict[int, Value] = {}  # the loop or branch that a block is of
     for block in blocks(program.block):
@@ -35,13 +44,13 @@ def _drop_dead(program: Program) -> None:
             todo.append(value)
 
     for output in program.outputs:
-        if isinstance(output, Memory):
+        if isinstance(output, KernelMemory):
             for store in stores.get(id(output), []):
                 need(store)
         else:
             for value in output.flat:
                 need(value)
-    kept: dict[int, set[int]] = {}  # carries of loops, results of branches
+    needed: dict[int, set[int]] = {}  # carries of loops, results of branches
     while todo:
         value = todo.pop()
         for arg in value.args:
@@ -51,8 +60,8 @@ def _drop_dead(program: Program) -> None:
             need(holder[id(value.block)])
         if value.op in ("param", "result"):
             of, k = value.data
-            if k >= 0 and k not in kept.setdefault(id(of), set()):
-                kept[id(of)].add(k)
+            if k >= 0 and k not in needed.setdefault(id(of), set()):
+                needed[id(of)].add(k)
                 if isinstance(of, Loop):
                     need(holder[id(of.body)])
                     need(of.inits[k])
@@ -70,28 +79,28 @@ def _drop_dead(program: Program) -> None:
         block.ops = [v for v in block.ops if v in live]
         for value in block.ops:
             if value.op in ("loop", "branch"):
-                _keep(value.data, sorted(kept.get(id(value.data), ())))
+                _keep(value.data, sorted(needed.get(id(value.data), ())))
 
 
-def _keep(of: Loop | Branch, kept: list[int]) -> None:
+def _keep(of: Loop | Branch, indices: list[int]) -> None:
     """Drop the other carries of a loop, or results of a branch."""
     if isinstance(of, Branch):
-        of.outs = ([of.outs[0][k] for k in kept], [of.outs[1][k] for k in kept])
-        of.results = [of.results[k] for k in kept]
+        of.outs = ([of.outs[0][k] for k in indices], [of.outs[1][k] for k in indices])
+        of.results = [of.results[k] for k in indices]
     else:
         if of.alive is not None:
-            of.alive = kept.index(of.alive)
+            of.alive = indices.index(of.alive)
         for name in ("inits", "params", "outs", "results"):
             old = getattr(of, name)
-            setattr(of, name, [old[k] for k in kept])
+            setattr(of, name, [old[k] for k in indices])
         for new, param in enumerate(of.params):
             param.data = (of, new)
     for new, result in enumerate(of.results):
         result.data = (of, new)
 
 
-def _uses(program: Program) -> Counter:
-    """How often each value is used, by id."""
+def _uses(program: KernelProgram) -> Counter:
+    """Count the uses of each value, by id."""
     uses: Counter = Counter()
     for block in blocks(program.block):
         for value in block.ops:
@@ -102,13 +111,13 @@ def _uses(program: Program) -> Counter:
             elif value.op == "branch":
                 uses.update(id(v) for outs in value.data.outs for v in outs)
     for output in program.outputs:
-        if not isinstance(output, Memory):
+        if not isinstance(output, KernelMemory):
             uses.update(id(v) for v in output.flat)
     return uses
 
 
-def _share_divisions(block: Block) -> None:
-    """Several divisions by one number become products with its inverse, taken once."""
+def _share_divisions(block: ProgramBlock) -> None:
+    """Replace several divisions by one number by products with its inverse."""
     for inner in list(blocks(block)):
         by = Counter(id(v.args[1]) for v in inner.ops if v.op == "div" and v.dtype.kind == "f")
         inverse: dict[int, Value] = {}
@@ -125,8 +134,8 @@ def _share_divisions(block: Block) -> None:
         inner.ops = ops
 
 
-def _join_products(block: Block, uses: Counter) -> None:
-    """x y + z as one operation, where the product is used nowhere else."""
+def _join_products(block: ProgramBlock, uses: Counter) -> None:
+    """Replace x y + z by one operation, where the product is used nowhere else."""
     place = _places(block)
 
     def alone(value: Value) -> bool:
@@ -149,16 +158,19 @@ def _join_products(block: Block, uses: Counter) -> None:
 
 
 def _join(value: Value, name: str, factors: tuple, term: Value) -> None:
-    """The first factor is the one that changes with the innermost loop: where its negative is
-    taken, that of the other could be kept beside it all through the loop."""
+    """Turn a value into the joined operation ``name`` of two factors and a term.
+
+    The first factor is the one that changes with the innermost loop: that one is negated, where
+    the negative of the other would occupy a register throughout the loop.
+    """
     value.op = name
     value.args = (*sorted(factors, key=lambda v: -v.block.depth), term)
 
 
 def _begin(total: Value, name: str, first: Value, alone, place: dict[int, int]) -> bool:
-    """Whether a sum of products now begins with a term that was added to it.
+    """Move a term to the beginning of a sum of products, if possible; returns success.
 
-    x y + p q + z becomes x y + (p q + z), an operation less, and the last one waits for x y alone;
+    x y + p q + z becomes x y + (p q + z), an operation less, and the last one waits only for x y;
     but only where z is known before p q.
     """
     sums = []
@@ -175,8 +187,8 @@ def _begin(total: Value, name: str, first: Value, alone, place: dict[int, int]) 
     return True
 
 
-def _places(block: Block) -> dict[int, int]:
-    """Where in a block a value is made, by id; what comes from outside is missing."""
+def _places(block: ProgramBlock) -> dict[int, int]:
+    """Position in a block of each value made there, by id; values from outside are missing."""
     places = {}
     for k, value in enumerate(block.ops):
         made = value.data.results if value.op in ("loop", "branch") else [value]

@@ -1,4 +1,4 @@
-"""Where in the user's code an equation of a jaxpr comes from."""
+"""Source lines of a jaxpr's equations in the user's code."""
 
 import os
 from functools import lru_cache
@@ -19,18 +19,18 @@ def _frame(traceback) -> tuple[str, int, str]:
 
 
 def has_place(eqn) -> bool:
-    """Whether a line of the user's made the equation, and not one of JAX's own helpers."""
+    """True if a line of user code made the equation, and not only a helper of JAX."""
     return _frame(eqn.source_info.traceback)[1] > 0
 
 
 def place(eqn) -> str:
-    """ "file:line, in function" of the innermost line outside JAX."""
+    """Source of an equation as "file:line, in function", of the innermost line outside JAX."""
     file, line, function = _frame(eqn.source_info.traceback)
     return f"{file}:{line}, in {function}"
 
 
 def function_of(eqn) -> str:
-    """The "file:function" that made an equation."""
+    """Source of an equation as "file:function"; "(arguments)" for None."""
     if eqn is None:
         return "(arguments)"
     file, _, function = _frame(eqn.source_info.traceback)

@@ -1,8 +1,8 @@
-"""What differs between the versions of JAX: how the parameters of an equation are read.
+"""Differences between versions of JAX in the parameters of equations.
 
-JAX 0.10 names how many of a scan's operands are constants and carries; from 0.11 on they are flat
-trees, one of each part. From 0.12 on some functions (``searchsorted``) are traced as one equation
-that is expanded when it is lowered.
+JAX 0.10 has the numbers of a scan's constants and carries; from 0.11 on they are flat trees, one of
+each kind. From 0.12 on some functions (``searchsorted``) are traced as one equation that is
+expanded when it is lowered.
 """
 
 import jax
@@ -10,7 +10,7 @@ from jax.extend.core import ClosedJaxpr
 
 
 def scan_parts(eqn) -> tuple[int, int]:
-    """How many of a scan's operands are constants, and how many carries; the others are its xs."""
+    """Numbers of a scan's constants and carries; its other operands are the xs."""
     params = eqn.params
     if "ft_in" in params:
         consts, carry, _ = map(len, params["ft_in"].unpack())
@@ -18,7 +18,7 @@ def scan_parts(eqn) -> tuple[int, int]:
     return params["num_consts"], params["num_carry"]
 
 
-def expanded(eqn) -> ClosedJaxpr:
-    """What a high-level primitive stands for, in ordinary ones."""
+def expand(eqn) -> ClosedJaxpr:
+    """Expand a high-level primitive to a jaxpr of ordinary ones."""
     specs = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.invars]
     return jax.make_jaxpr(lambda *args: eqn.primitive.to_lojax(*args, **eqn.params))(*specs)

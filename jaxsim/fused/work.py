@@ -1,4 +1,4 @@
-"""How much there is to do in a jaxpr, before anything is folded; roughly, and at once."""
+"""Quick estimate of the number of operations in a jaxpr, before folding."""
 
 import math
 from functools import lru_cache
@@ -7,12 +7,12 @@ FREE = {
     "broadcast_in_dim", "reshape", "squeeze", "transpose", "slice", "concatenate", "stack", "pad",
     "iota", "rev", "split", "copy", "stop_gradient", "expand_dims",
 }  # fmt: skip
-ROUNDS = 20  # taken for a while loop
+ROUNDS = 20  # assumed rounds of a while loop
 
 
 @lru_cache(maxsize=4096)
 def work(jaxpr) -> int:
-    """Operations of an (open) jaxpr, all branches and all rounds of its loops counted."""
+    """Number of operations of an (open) jaxpr, with all branches and all rounds of its loops."""
     return sum(map(_of_equation, jaxpr.eqns))
 
 

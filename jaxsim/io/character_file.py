@@ -20,7 +20,7 @@ from jaxsim.io.joint_angles import pose_of, posed_q
 from jaxsim.io.mujoco_links import body_owners
 from jaxsim.io.toml_table import Table, format_value, read_toml, suggestion
 from jaxsim.model import Model, Roles
-from jaxsim.model.roles import FEET, MIDDLE, PAIRS, paired
+from jaxsim.model.roles import FEET, MIDDLE, PAIRS, pair_roles
 
 
 def roles_file(model_file: Path) -> Path:
@@ -69,7 +69,7 @@ def _links(table: Table, names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
             )
         pairs[pair] = tuple(_known(table, pair, link, names) for link in both)
     table.done()
-    return paired(middle, pairs)
+    return pair_roles(middle, pairs)
 
 
 def _known(table: Table, key: str, link: str, names: tuple[str, ...]) -> str:

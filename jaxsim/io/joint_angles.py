@@ -9,7 +9,7 @@ from jaxsim.characters.poses import MIRROR
 from jaxsim.io.toml_table import Table, WorldError, suggestion
 from jaxsim.model import Model
 from jaxsim.model.joints import Q_SIZE
-from jaxsim.model.roles import SIDES, sided
+from jaxsim.model.roles import SIDES, side_role
 
 
 def pose_of(table: Table | None) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def posed_q(where: str, model: Model, q: Any, pose: dict[str, Any]) -> Any:
     top = model.topology
     q = np.array(q, float)
     for name, angle in pose.items():
-        both = [sided(side, name) for side in SIDES]
+        both = [side_role(side, name) for side in SIDES]
         names = [name] if name in top.joint_names else [n for n in both if n in top.joint_names]
         if not names:
             movable = [n for n, kind in zip(top.joint_names, top.joint_kinds) if Q_SIZE[kind] < 7]

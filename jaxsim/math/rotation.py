@@ -21,12 +21,12 @@ def cross(a: Array, b: Array) -> Array:
 
 
 def rotate(R: Array, x: Array) -> Array:
-    """R x for (..., 3, 3) and (..., 3), as plain products that fuse with what is around them."""
+    """Rotate vectors: R x for (..., 3, 3) and (..., 3), as plain products that XLA can fuse."""
     return R[..., 0] * x[..., 0:1] + R[..., 1] * x[..., 1:2] + R[..., 2] * x[..., 2:3]
 
 
 def compose(A: Array, B: Array) -> Array:
-    """The product of (..., 3, 3) matrices, as plain products."""
+    """Matrix product of (..., 3, 3) matrices, as plain products that XLA can fuse."""
     return (
         A[..., :, 0:1] * B[..., 0:1, :]
         + A[..., :, 1:2] * B[..., 1:2, :]
@@ -55,14 +55,14 @@ def quat_conjugate(q: Array) -> Array:
 
 
 def quat_normalize(q: Array) -> Array:
-    """q / |q|; the zero quaternion becomes the identity."""
+    """Normalise a quaternion, q / |q|; the zero quaternion becomes the identity."""
     norm = safe_norm(q, keepdims=True)
     ok = norm > 0
     return jnp.where(ok, q / jnp.where(ok, norm, 1), jnp.asarray(IDENTITY_QUATERNION, q.dtype))
 
 
 def quat_rotate(q: Array, x: Array) -> Array:
-    """The vector x (..., 3) rotated by the unit quaternion q (..., 4)."""
+    """Rotate a vector x (..., 3) by the unit quaternion q (..., 4)."""
     t = 2 * cross(q[..., 1:], x)
     return x + q[..., :1] * t + cross(q[..., 1:], t)
 
@@ -81,8 +81,8 @@ def quat_to_matrix(q: Array) -> Array:
 def matrix_to_quat(R: Array) -> Array:
     """Unit quaternion (..., 4) of a rotation matrix (..., 3, 3), w >= 0 where w leads.
 
-    Of the four candidate formulas the one with the largest pivot is taken, so the square root
-    never sees a small number (Shepperd 1978).
+    Among four formulas the one with the largest pivot is used, so that the argument of the square
+    root is never small (Shepperd 1978).
     """
     m00, m11, m22 = R[..., 0, 0], R[..., 1, 1], R[..., 2, 2]
     pivots = jnp.stack(
@@ -144,5 +144,5 @@ def quat_log(q: Array) -> Array:
 
 
 def quat_integrate(q: Array, w_local: Array, dt: Array | float) -> Array:
-    """q advanced by the body-frame angular velocity w_local [rad/s] held for dt [s]."""
+    """Integrate a quaternion: q after dt [s] at a constant body-frame velocity w_local [rad/s]."""
     return quat_normalize(quat_multiply(q, quat_exp(w_local * dt)))

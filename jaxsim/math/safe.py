@@ -37,10 +37,10 @@ def safe_arccos(x: Array) -> Array:
 
 
 def safe_max(x: Array) -> Array:
-    """() the largest entry of x (...); the gradient is that of the first one.
+    """() largest entry of x (...); the gradient is that of the first one.
 
-    The gradient of jnp.max divides by how many entries equal the maximum. XLA may compute those
-    entries twice and round differently, and then there are none.
+    The gradient of jnp.max divides by the number of entries that equal the maximum. XLA may compute
+    those entries twice and round differently, and then the number is zero.
     """
     flat = x.reshape(-1)
     first = jnp.arange(flat.shape[0]) == jnp.argmax(flat)

@@ -17,13 +17,13 @@ def spatial(angular: Array, linear: Array) -> Array:
 
 
 def motion_cross(v: Array, m: Array) -> Array:
-    """v x m: the rate of change of the motion vector m carried along by velocity v."""
+    """Spatial cross product v x m: rate of change of a motion vector m that moves with v."""
     w, u = v[..., :3], v[..., 3:]
     return spatial(cross(w, m[..., :3]), cross(w, m[..., 3:]) + cross(u, m[..., :3]))
 
 
 def force_cross(v: Array, f: Array) -> Array:
-    """v x* f: the rate of change of the force vector f carried along by velocity v."""
+    """Spatial cross product v x* f: rate of change of a force vector f that moves with v."""
     w, u = v[..., :3], v[..., 3:]
     return spatial(cross(w, f[..., :3]) + cross(u, f[..., 3:]), cross(w, f[..., 3:]))
 
@@ -40,7 +40,7 @@ def inertia_apply(mass: Array, first: Array, second: Array, m: Array) -> Array:
 
 
 def inertia_matrix(mass: Array, first: Array, second: Array) -> Array:
-    """The same inertia as a (..., 6, 6) matrix."""
+    """Spatial inertia as a (..., 6, 6) matrix; arguments as of ``inertia_apply``."""
     eye = jnp.eye(6, dtype=second.dtype)
     columns = [
         inertia_apply(mass, first, second, jnp.broadcast_to(eye[i], (*mass.shape, 6)))

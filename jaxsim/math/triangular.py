@@ -1,8 +1,8 @@
-"""Cholesky factors and solutions with them, of one matrix and of batches, on each platform.
+"""Cholesky factors and triangular solves, of one matrix and of batches, on each platform.
 
-On a CPU LAPACK has them all, but JAX hands the factorisations of a batch to XLA's threads: 0.1 to
-0.2 ms in every call, and a thread that waits (``jaxsim.threads``). So few matrices, such as those
-of two bodies that hold each other, are factorised one after the other.
+On a CPU LAPACK computes them, but JAX distributes the factorisations of a batch to XLA's threads:
+0.1 to 0.2 ms in every call, and a thread that waits (``jaxsim.threads``). So a few matrices, such
+as those of two bodies that hold each other, are factorised one after the other.
 """
 
 import jax
@@ -10,13 +10,15 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.custom_batching import custom_vmap
 
-FEW = 8  # matrices of a batch that are factorised one after the other
+FEW = 8  # largest batch whose matrices are factorised one after the other
 
 
 @jax.custom_jvp
 def cholesky(K: Array) -> Array:
-    """The lower factor of K (n, n), of which the lower triangle counts; NaN if there is none. Its
-    derivative is JAX's."""
+    """Lower Cholesky factor of K (n, n), of which the lower triangle is read.
+
+    NaN if there is none. The derivative is JAX's.
+    """
     return lax.platform_dependent(K, cpu=_apart, default=_factor)
 
 
@@ -31,7 +33,10 @@ def _factor(K: Array) -> Array:
 
 @custom_vmap
 def _apart(K: Array) -> Array:
-    """``custom_vmap`` has no reverse mode, so ``cholesky`` has a derivative of its own."""
+    """Factorise the matrices of a small batch one by one.
+
+    ``custom_vmap`` has no reverse mode, so ``cholesky`` has a custom derivative.
+    """
     return _factor(K)
 
 
@@ -43,12 +48,12 @@ def _few_apart(count: int, _, K: Array) -> tuple[Array, bool]:
 
 
 def forward(lower: Array, b: Array) -> Array:
-    """lower^-1 b of b (n,)."""
+    """Forward substitution: lower^-1 b (n,)."""
     return _solved(lower, b, transposed=False)
 
 
 def backward(lower: Array, b: Array) -> Array:
-    """lower^-T b of b (n,)."""
+    """Back substitution: lower^-T b (n,)."""
     return _solved(lower, b, transposed=True)
 
 

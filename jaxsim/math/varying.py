@@ -9,8 +9,8 @@ import jax.numpy as jnp
 def alike(tree: Any, *sources: Any) -> Any:
     """Mark the arrays of a tree as varying over each mesh axis that one of them varies over.
 
-    sources: other trees whose axes count. A loop under ``jax.shard_map`` takes no carry that begins
-    as a constant and becomes one number a device. Elsewhere the tree is returned as it is.
+    sources: other trees whose axes count. A loop under ``jax.shard_map`` accepts no carry that is
+    constant at first and then one number a device. Elsewhere the tree is returned unchanged.
     """
     leaves = [x for x in jax.tree.leaves((tree, sources)) if jnp.size(x)]
     axes = frozenset().union(*map(mesh_axes, leaves))

@@ -14,13 +14,13 @@ import numpy as np
 from jaxsim.characters.standing import effectors_of, standing_kinematics, standing_q
 from jaxsim.dynamics.kinematics import Kinematics
 from jaxsim.model import Model, ModelError, Topology
-from jaxsim.model.roles import FEET, SIDES, sided
+from jaxsim.model.roles import FEET, SIDES, side_role
 
 __all__ = ["DRIVEN", "RoleLinks", "body_of"]
 
 TRUNK = ("pelvis", "chest", "abdomen", "head")
 LIMBS = ("upperArm", "forearm", "thigh", "shank", "foot")
-DRIVEN = (*TRUNK, *(sided(side, limb) for side in SIDES for limb in LIMBS))
+DRIVEN = (*TRUNK, *(side_role(side, limb) for side in SIDES for limb in LIMBS))
 LEAST_BONE = 0.02  # [m] of a limb that has a direction
 BENT = np.sin(np.radians(20.0))  # bend of limbs whose pose shows their axis
 
@@ -58,7 +58,7 @@ def body_of(model: Model) -> RoleLinks:
     the root's link, for a root that does not move freely, or feet without soles.
     """
     top = model.topology
-    legs = [sided(side, limb) for side in SIDES for limb in ("thigh", "shank", "foot")]
+    legs = [side_role(side, limb) for side in SIDES for limb in ("thigh", "shank", "foot")]
     top.require("retargeting", "pelvis", *legs)
     kinds = [k for k, link in zip(top.joint_kinds, top.joint_link) if top.link_parent[link] < 0]
     if kinds.count("free") != 1:
@@ -125,7 +125,7 @@ def _measured(
     frames = {role: heading for role in roles}
     for side in SIDES:
         for upper, lower, way in (("thigh", "shank", 1.0), ("upperArm", "forearm", -1.0)):
-            above, below = sided(side, upper), sided(side, lower)
+            above, below = side_role(side, upper), side_role(side, lower)
             if above in roles and below in roles:
                 first = points[below] - points[above]
                 second = _end(model, roles, links, points, kin, below) - points[below]
@@ -133,7 +133,7 @@ def _measured(
                 frames[above], frames[below] = limb_frame(first, bend), limb_frame(second, bend)
     leg = 0.0
     for side in SIDES:
-        way = np.stack([points[sided(side, limb)] for limb in ("thigh", "shank", "foot")])
+        way = np.stack([points[side_role(side, limb)] for limb in ("thigh", "shank", "foot")])
         leg += 0.5 * float(np.linalg.norm(np.diff(way, axis=0), axis=1).sum())
     offsets = [frames[role].T @ rot[link] for role, link in zip(roles, links)]
     flat = tuple(tuple(np.round(o, 12).ravel().tolist()) for o in offsets)

@@ -1,4 +1,4 @@
-"""What is simulated: topology (static), Model (numbers), State, and the checking builder."""
+"""Simulated model: topology (static), Model (numbers), State, and the checking builder."""
 
 from jaxsim.model.builder import ModelBuilder
 from jaxsim.model.drives import Drive

@@ -1,4 +1,4 @@
-"""A built model's links, shapes, pairs and grips as declarations of another scene."""
+"""Add a built model's links, shapes, pairs and grips to the declarations of another scene."""
 
 from dataclasses import replace
 from typing import Any
@@ -20,14 +20,14 @@ OF_LINKS = 2  # the bit by which shapes of links may touch one another, if self-
 def add_model(
     builder: ModelBuilder, model: Model, world_shapes: bool = True, prefix: str = ""
 ) -> None:
-    """Declare all that a model holds, in front of or behind other links.
+    """Declare the links, shapes, pairs and grips of a model, before or after other links.
 
     prefix: of the names of its links, joints and shapes, such as "child." of another character;
     with one, its roles do not become the scene's.
 
     world_shapes: False leaves out its shapes of the world, and so its ground; a shape that touched
     nothing there touches nothing of the new world either. The gravity is the builder's. The numbers
-    of a joint with several dofs are those of its first. Its roles become the scene's.
+    of a joint with several dofs are those of its first. The model's roles become the scene's.
 
     Raises ModelError for names that are taken, and for a batch of models.
     """
@@ -68,7 +68,7 @@ def add_model(
 
 
 def _renamed(top: Topology, prefix: str) -> Topology:
-    """With other names, and so without roles."""
+    """Topology with prefixed names, and so without roles."""
     names = {
         f"{kind}_names": tuple(prefix + name for name in getattr(top, f"{kind}_names"))
         for kind in ("link", "joint", "shape", "grip")

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxsim.model import checks
-from jaxsim.model.drives import Drive, stacked
+from jaxsim.model.drives import Drive, stack_drives
 from jaxsim.model.errors import ModelError
 from jaxsim.model.facts import LinkRecord, covered_ends, is_planar
 from jaxsim.model.height_fields import field_index, field_reaches
@@ -140,7 +140,7 @@ class ModelBuilder:
         return name
 
     def add_pair(self, shape_a: str, shape_b: str) -> None:
-        """Let two shapes touch, in either order and whatever their ``group`` and ``mask`` say.
+        """Let two shapes touch, in either order and independent of their ``group`` and ``mask``.
 
         Nothing changes if they do already. Raises ModelError for unknown names and for shapes that
         never move against one another.
@@ -164,10 +164,10 @@ class ModelBuilder:
         other_point: Sequence[float] = (0.0, 0.0, 0.0),
         strength: float = np.inf,
     ) -> None:
-        """Let a point of a link be held to a point of another or of the world.
+        """Add a grip between a point of a link and a point of another or of the world.
 
         point (3,) in the link's frame, other_point (3,) in the other's or the world's [m];
-        strength [N]: a larger force tears it off for good. ``Control.closed`` switches it.
+        strength [N]: a larger force breaks it for good. ``Control.closed`` switches it.
         """
         where = f"grip {name!r}"
         if not name or name in [grip.name for grip in self._grips]:
@@ -195,19 +195,19 @@ class ModelBuilder:
         )
 
     def exclude_pair(self, shape_a: str, shape_b: str) -> None:
-        """Never let two shapes touch, whatever else says that they do."""
+        """Never let two shapes touch, with precedence over pairs, groups and masks."""
         self._excluded.add(frozenset(self._pair(shape_a, shape_b)))
 
     def add_self_collision(
         self, links: Sequence[str] | None = None, exclude: Sequence[tuple[str, str]] = ()
     ) -> None:
-        """Let the shapes that the given links (by default all) have by now touch one another.
+        """Let the present shapes of some links (by default all) touch one another.
 
         Left out are shapes of one link, of links welded to one another and of neighbours across a
         joint, shapes whose ``group`` and ``mask`` keep them apart, and the pairs in ``exclude``,
         two names of links or shapes each. Which shapes overlap in a pose, such as those of two
         thighs at the hips, ``jaxsim.collision.contacts.overlapping_pairs`` finds in the built
-        model; give what it returns to :meth:`exclude_pair`.
+        model; pass its result to :meth:`exclude_pair`.
         """
         names = [link.name for link in self._links]
         shapes = [shape.name for _, shape in self._shapes]
@@ -233,7 +233,7 @@ class ModelBuilder:
                 self._pairs.append((i, j))
 
     def set_roles(self, roles: Roles) -> None:
-        """Say which links are the character's head, feet, ...; ModelError for unknown links."""
+        """Set the links that are the character's head, feet, ...; ModelError for unknown links."""
         for role, link in roles.links:
             if link not in self.link_names:
                 raise ModelError(
@@ -242,7 +242,7 @@ class ModelBuilder:
         self._roles = roles
 
     def _pair(self, *pair: str) -> tuple[int, int]:
-        """Indices of two shapes."""
+        """Indices of two shapes by name; ModelError for an unknown name."""
         names = [shape.name for _, shape in self._shapes]
         for name in pair:
             if name not in names:
@@ -250,22 +250,22 @@ class ModelBuilder:
         return names.index(pair[0]), names.index(pair[1])
 
     def _are_neighbours(self, link_a: int, link_b: int) -> bool:
-        """True for links of one rigid body, and of two bodies with a joint between them."""
+        """True for links of one rigid body, or of two bodies with a joint between them."""
         a, b = self._body(link_a), self._body(link_b)
         return a == b or a == self._above(b) != WORLD or b == self._above(a) != WORLD
 
     def _body(self, link: int) -> int:
-        """The first link that ``link`` is welded to; WORLD if it cannot move."""
+        """First link that ``link`` is welded to; WORLD if it cannot move."""
         while link != WORLD and all(joint.kind == "fixed" for joint in self._links[link].joints):
             link = self._links[link].parent
         return link
 
     def _above(self, body: int) -> int:
-        """The body that carries a body, or WORLD."""
+        """Parent body of a body, or WORLD."""
         return WORLD if body == WORLD else self._body(self._links[body].parent)
 
     def build(self) -> Model:
-        """The Model, in JAX's default float precision. Raises ModelError for an empty scene."""
+        """Build the Model, in JAX's default precision. Raises ModelError for an empty scene."""
         if not self._links:
             raise ModelError("the model has no link; add one with add_link")
         topology = self._topology()
@@ -301,7 +301,7 @@ class ModelBuilder:
         )
         with thread_counts():  # where it is here that JAX begins
             dtype = jnp.zeros(0).dtype
-        drives = stacked([joint.drive for joint in joints if joint.drive is not None])
+        drives = stack_drives([joint.drive for joint in joints if joint.drive is not None])
 
         def numbers(values):
             # numpy first: one device transfer each, no op-by-op compilation
@@ -354,7 +354,7 @@ class ModelBuilder:
         )
 
     def _all_pairs(self) -> tuple[tuple[int, int], ...]:
-        """Every two shapes that may touch, once, in the order in which the collision takes them.
+        """Pairs of shapes that may touch, each once, in the order that the collision needs.
 
         Balls come before boxes, and both before planes and height fields.
         """

@@ -1,4 +1,4 @@
-"""What a link, joint or shape must satisfy; each failure names the place and the remedy."""
+"""Checks of declared links, joints and shapes; each failure names the place and the remedy."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from jaxsim.ranges import RANGES
 
 
 def finite(what: str, value) -> np.ndarray:
-    """``value`` as a float array; ModelError if it is no number or not finite."""
+    """Convert ``value`` to a float array; ModelError if it is no number or not finite."""
     try:
         array = np.asarray(value, float)
     except (TypeError, ValueError):
@@ -21,7 +21,7 @@ def finite(what: str, value) -> np.ndarray:
 
 
 def number(what: str, value) -> float:
-    """One finite number."""
+    """Convert ``value`` to a finite float; ModelError if it is none."""
     array = finite(what, value)
     if array.ndim:
         raise ModelError(f"{what} has shape {array.shape}; it needs one number")
@@ -29,7 +29,7 @@ def number(what: str, value) -> float:
 
 
 def vector(what: str, value, size: int) -> np.ndarray:
-    """A finite (size,) array."""
+    """Convert ``value`` to a finite (size,) array; ModelError if it is none."""
     array = finite(what, value)
     if array.shape != (size,):
         raise ModelError(f"{what} has shape {array.shape}; it needs ({size},)")
@@ -37,7 +37,7 @@ def vector(what: str, value, size: int) -> np.ndarray:
 
 
 def quaternion(what: str, value) -> np.ndarray:
-    """A unit quaternion (w, x, y, z), normalised."""
+    """Normalise a quaternion (w, x, y, z); ModelError unless its length is 1 to 0.1%."""
     array = vector(what, value, 4)
     norm = np.linalg.norm(array)
     if abs(norm - 1) > 1e-3:
@@ -53,7 +53,7 @@ def rotation(quat) -> np.ndarray:
 
 
 def mass(where: str, value) -> float:
-    """A positive mass [kg]."""
+    """Check a mass, positive and within the range of masses [kg]; ModelError otherwise."""
     kilograms = number(f"{where}: mass", value)
     if kilograms <= 0:
         raise ModelError(
@@ -66,7 +66,10 @@ def mass(where: str, value) -> float:
 
 
 def inertia(where: str, value) -> np.ndarray:
-    """A (3, 3) inertia that some body can have: symmetric, positive, triangle inequality."""
+    """Check an inertia, (3,) or (3, 3), and return it as (3, 3).
+
+    It has to be symmetric and positive, and its moments fulfil the triangle inequality.
+    """
     array = finite(f"{where}: inertia", value)
     if array.shape == (3,):
         array = np.diag(array)

@@ -12,7 +12,7 @@ from jax import Array
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Drive:
-    """The position of a joint as a function of time t, whatever hangs on it or pushes:
+    """Prescribed position of a joint as a function of time t, independent of forces.
 
         start + rate s + acceleration s^2 / 2 + amplitude sin(2 pi frequency s + phase),
         s = clip(t, begin, end) - begin
@@ -31,13 +31,13 @@ class Drive:
     acceleration: Array | float = 0.0
 
     def position(self, time: Array | float) -> Array:
-        """Where the joint is at a time [s]."""
+        """Position of the joint at a time [s]."""
         s = jnp.clip(time, self.begin, self.end) - self.begin
         swing = self.amplitude * jnp.sin(2 * np.pi * self.frequency * s + self.phase)
         return self.start + (self.rate + self.acceleration * s / 2) * s + swing
 
 
-def stacked(drives: list[Drive]) -> dict[str, list[float]]:
-    """The numbers of several by field."""
+def stack_drives(drives: list[Drive]) -> dict[str, list[float]]:
+    """Collect the numbers of several drives by field."""
     fields = [field.name for field in dataclasses.fields(Drive)]
     return {name: [getattr(drive, name) for drive in drives] for name in fields}

@@ -2,4 +2,4 @@
 
 
 class ModelError(ValueError):
-    """A model, shape, joint or state that cannot be simulated; names the place and the remedy."""
+    """Raised for an invalid model, shape, joint or state; names the place and the remedy."""

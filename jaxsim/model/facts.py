@@ -1,4 +1,4 @@
-"""What the numbers of a declared model tell once and for all, so that its programs are smaller."""
+"""Static facts from the numbers of a declared model, which make its programs smaller."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from jaxsim.model.topology import WORLD
 
 @dataclass(frozen=True)
 class LinkRecord:
-    """A link as it was declared."""
+    """Declaration of a link."""
 
     name: str
     parent: int
@@ -33,12 +33,12 @@ Shapes = Sequence[tuple[int, Shape]]
 def covered_ends(
     links: Links, shapes: Shapes, pairs: Sequence[tuple[int, int]]
 ) -> tuple[tuple[int, int], ...]:
-    """Balls that can never touch first: concentric with a larger one across a joint.
+    """End balls that can never touch first: concentric with a larger one across a joint.
 
     The knee ends of thigh and shank share a centre at every angle, so the smaller ball (of
-    equal ones the child's) is dropped from the contact slots. Decided from the numbers given
-    here; only where friction and restitution agree, and the larger ball touches all that the
-    smaller one does (other balls apart, which do not touch by ends).
+    equal ones the child's) is dropped from the contact slots. Decided from these numbers;
+    only where friction and restitution agree, and the larger ball touches all shapes that the
+    smaller one does (except other balls, which do not touch by ends).
     """
     partners: dict[int, set[int]] = {}
     for a, b in pairs:
@@ -88,7 +88,7 @@ def _shared_centre(links: Links, link_a: int, point_a, link_b: int, point_b) -> 
 
 
 def is_planar(links: Links, shapes: Shapes, pairs: Sequence[tuple[int, int]]) -> bool:
-    """All motion in the x-z plane, and all normals of contacts."""
+    """True if all motion is in the x-z plane, and so are all normals of contacts."""
 
     def about_y(quat) -> bool:
         return abs(quat[1]) + abs(quat[3]) < 1e-12

@@ -1,4 +1,4 @@
-"""How much of a height field the shapes that may touch it have to look at; static."""
+"""Static sizes of the windows of a height field in which shapes look for contacts."""
 
 import math
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ MOST = 6  # cells or nodes to each side
 
 
 def field_index(kinds: Sequence[str]) -> tuple[int, ...]:
-    """(ns,) the number of each height field among the height fields, -1 for other shapes."""
+    """(ns,) index of each height field among the height fields, -1 for other shapes."""
     fields = [i for i, kind in enumerate(kinds) if kind == "height_field"]
     return tuple(fields.index(i) if kind == "height_field" else -1 for i, kind in enumerate(kinds))
 
@@ -19,9 +19,9 @@ def field_index(kinds: Sequence[str]) -> tuple[int, ...]:
 def field_reaches(
     shapes: Sequence[Shape], pairs: Sequence[tuple[int, int]]
 ) -> tuple[FieldReach, ...]:
-    """One a height field, from the sizes given here: a batch with larger shapes needs a larger one.
+    """Window of each height field, from these sizes: a batch with larger shapes needs a larger one.
 
-    Raises ModelError where a shape is so large against the cells that it would touch too many.
+    Raises ModelError where a shape is so large relative to the cells that it would touch too many.
     """
     return tuple(
         _reach(field, [shapes[a] for a, b in pairs if b == index])

@@ -14,7 +14,7 @@ from jaxsim.model.topology import Topology
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Model:
-    """Bodies, joints, shapes and grips of a scene.
+    """Bodies, joints, shapes and grips of one character or world.
 
     ``topology`` is static; all other fields are arrays (nl links, nj joints counting fixed ones,
     nv degrees of freedom, ns shapes, nd driven joints, ng grips). Use ``dataclasses.replace`` (or
@@ -28,7 +28,7 @@ class Model:
     com: Array  # (nl, 3) centre of mass in the link's frame [m]
     inertia: Array  # (nl, 3, 3) about the centre of mass, link axes [kg m^2]
     joint_pos: Array  # (nj, 3) frame of the joint's zero pose in the parent node's frame [m]
-    joint_quat: Array  # (nj, 4) the same, orientation
+    joint_quat: Array  # (nj, 4) orientation of that frame
     joint_axis: Array  # (nj, 3) unit axis, in the joint's own frame
     joint_anchor: Array  # (nj, 3) point on the axis, in the joint's own frame [m]
     joint_lower: Array  # (nj,) [rad or m]; meaningless where the joint has no limits
@@ -44,17 +44,17 @@ class Model:
     shape_size: Array  # (ns, 3), see jaxsim.model.shapes [m]
     friction: Array  # (ns,) Coulomb coefficient; a contact uses sqrt(a b)
     restitution: Array  # (ns,) in [0, 1]; a contact uses the larger
-    grip_point: Array  # (ng, 3) in the frame of the link that holds [m]
-    grip_other_point: Array  # (ng, 3) in the frame of the link held on to, or the world [m]
-    grip_strength: Array  # (ng,) the force at which it breaks [N]
+    grip_point: Array  # (ng, 3) in the frame of the gripping link [m]
+    grip_other_point: Array  # (ng, 3) in the frame of the gripped link, or the world [m]
+    grip_strength: Array  # (ng,) force at which the grip breaks [N]
     heights: tuple[Array, ...] = ()  # (nx, ny) of each height field, along its z axis [m]
 
     def replace(self, **changes) -> "Model":
-        """A copy with some fields changed."""
+        """Copy with some fields changed."""
         return dataclasses.replace(self, **changes)
 
     def with_shape(self, name: str, **changes) -> "Model":
-        """A copy with pos, quat, size, friction, restitution or heights of one shape set."""
+        """Copy with changed pos, quat, size, friction, restitution or heights of one shape."""
         index = self.topology.shape(name)
         field = self.topology.shape_field[index]
         fields = {

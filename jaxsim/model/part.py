@@ -1,4 +1,4 @@
-"""Some trees of a model as a model of their own: the character without what moves around it."""
+"""Submodels: some trees of a model as a model, such as a character without moving surroundings."""
 
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
@@ -22,11 +22,11 @@ NO_GRIPS = ("grip_point", "grip_other_point", "grip_strength")
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
-    """Where the numbers of a part are in the whole; ``topology`` is the part's own."""
+class Submodel:
+    """Submodel: its topology, and the indices of its numbers in the whole model."""
 
-    topology: Topology
-    links: np.ndarray  # (nl',) index into the whole, as are the others
+    topology: Topology  # of the submodel
+    links: np.ndarray  # (nl',) indices into the whole, as are the others
     joints: np.ndarray  # (nj',)
     q: np.ndarray  # (nq',)
     dofs: np.ndarray  # (nv',)
@@ -35,8 +35,10 @@ class Part:
     whole: bool  # nothing is left out
 
     def of(self, model: Model) -> Model:
-        """The part of a model (of a batch, of one member) that has the whole topology; the model
-        itself where nothing is left out."""
+        """Submodel of a model (of a batch, of one member) that has the whole topology.
+
+        The model itself where nothing is left out.
+        """
         if self.whole:
             return model
         rows = {
@@ -52,11 +54,11 @@ class Part:
 
 
 @lru_cache(maxsize=64)
-def part_of(top: Topology, links: tuple[bool, ...]) -> Part:
-    """The trees whose links are marked (nl,), with their shapes; no shape of the world, no grips.
+def part_of(top: Topology, links: tuple[bool, ...]) -> Submodel:
+    """Submodel of the trees whose links are marked (nl,), with their shapes.
 
-    Roles go with the part that has the links they name. Raises ValueError for a mark that would
-    cut a tree.
+    It has no shapes of the world and no grips, and the roles if it has all links that they name.
+    Raises ValueError for a mark that would cut a tree.
     """
     for link, parent in enumerate(top.link_parent):
         if parent != WORLD and links[parent] != links[link]:
@@ -79,7 +81,7 @@ def part_of(top: Topology, links: tuple[bool, ...]) -> Part:
         values = getattr(top, name)
         return tuple(values[k] for k in at)
 
-    own = replace(
+    topology = replace(
         top,
         link_names=some("link_names", of_link),
         link_parent=tuple(new_link[k] for k in some("link_parent", of_link)),
@@ -109,8 +111,8 @@ def part_of(top: Topology, links: tuple[bool, ...]) -> Part:
     )
     driven = np.flatnonzero(np.array(top.joint_driven)[joints])
     before = np.cumsum(top.joint_driven) - 1
-    return Part(
-        topology=own,
+    return Submodel(
+        topology=topology,
         links=of_link.astype(INDEX),
         joints=joints,
         q=_ranges(top.q_start, Q_SIZE, top.joint_kinds, joints),
@@ -121,9 +123,9 @@ def part_of(top: Topology, links: tuple[bool, ...]) -> Part:
     )
 
 
-def _everything(top: Topology) -> Part:
+def _everything(top: Topology) -> Submodel:
     sizes = top.n_links, top.n_joints, top.nq, top.nv, len(top.shape_names), sum(top.joint_driven)
-    return Part(top, *(np.arange(n, dtype=INDEX) for n in sizes), whole=True)
+    return Submodel(top, *(np.arange(n, dtype=INDEX) for n in sizes), whole=True)
 
 
 def _ranges(start, size, kinds, joints) -> np.ndarray:
@@ -131,8 +133,8 @@ def _ranges(start, size, kinds, joints) -> np.ndarray:
     return np.concatenate([np.zeros(0, int), *parts]).astype(INDEX)
 
 
-def main_part(top: Topology) -> Part:
-    """The character of a world (see ``Topology.main_links``)."""
+def main_part(top: Topology) -> Submodel:
+    """Submodel of the first character of a world (see ``Topology.main_links``)."""
     return part_of(top, tuple(top.main_links.tolist()))
 
 
@@ -142,16 +144,18 @@ ALIKE = (
 )
 
 
-def character_parts(top: Topology) -> tuple[Part, ...]:
-    """The character of a world, then each other tree that moves freely and is built like it, such
-    as a child beside an adult. All of them have the names and roles of the first."""
+def character_parts(top: Topology) -> tuple[Submodel, ...]:
+    """Submodels of all characters of a world: the first, and free trees of the same structure.
+
+    For example a child beside an adult. All of them have the names and roles of the first.
+    """
     main = main_part(top)
-    own = [
+    roots = [
         link
         for link in np.unique(top.link_root)
         if any(top.joint_link[j] == link for j in top.root_joints)
     ]
-    parts = [part_of(top, tuple((np.asarray(top.link_root) == link).tolist())) for link in own]
+    parts = [part_of(top, tuple((np.asarray(top.link_root) == link).tolist())) for link in roots]
     parts = [p for p in parts if not np.array_equal(p.links, main.links)]
     alike = [
         p
@@ -161,7 +165,7 @@ def character_parts(top: Topology) -> tuple[Part, ...]:
     return (main, *(replace(part, topology=main.topology) for part in alike))
 
 
-def driven_part(top: Topology) -> Part:
-    """What moves by drives."""
+def driven_part(top: Topology) -> Submodel:
+    """Submodel of the trees that have a joint with prescribed motion."""
     trees = {int(top.link_root[top.joint_link[j]]) for j, d in enumerate(top.joint_driven) if d}
     return part_of(top, tuple(int(root) in trees for root in top.link_root))

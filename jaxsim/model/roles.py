@@ -1,4 +1,4 @@
-"""Roles: which links of a character are its head, pelvis, feet. General code asks these, not names.
+"""Roles: the links of a character that are its head, pelvis, feet. Controllers use them, not names.
 
 Roles of the middle and of pairs are words such as "pelvis", "leftThigh"; files give a pair by its
 plural, ``thighs = ["left one", "right one"]``.
@@ -12,8 +12,8 @@ from jaxsim.model.errors import ModelError
 SIDES = ("left", "right")
 
 
-def sided(side: str, name: str) -> str:
-    """ "left", "knee" -> "leftKnee"."""
+def side_role(side: str, name: str) -> str:
+    """Role of one side: "left", "knee" -> "leftKnee"."""
     return side + name[0].upper() + name[1:]
 
 
@@ -28,32 +28,32 @@ PAIRS = {
     "toes": "toes",
 }
 FEET, TOES, HANDS, UPPER_ARMS, THIGHS, SHANKS = (
-    tuple(sided(side, PAIRS[pair]) for side in SIDES)
+    tuple(side_role(side, PAIRS[pair]) for side in SIDES)
     for pair in ("feet", "toes", "hands", "upper_arms", "thighs", "shanks")
 )
-ROLES = (*MIDDLE, *(sided(side, part) for side in SIDES for part in PAIRS.values()))
+ROLES = (*MIDDLE, *(side_role(side, part) for side in SIDES for part in PAIRS.values()))
 
 Vector3 = tuple[float, float, float]
 Point = tuple[str, str, str, Vector3]
-"""An effector: its name, its group (one of FEET and HANDS, or another link), a shape, and its place
-there in shares of the shape's half size, see ``jaxsim.dynamics.effectors``."""
+"""An effector: its name, its group (one of FEET and HANDS, or another link), a shape, and its
+position there relative to the shape's half size, see ``jaxsim.dynamics.effectors``."""
 
 
 @dataclass(frozen=True)
 class Roles:
-    """What general code asks of a character. Static; the default is a body that plays no part.
+    """Roles, effectors and standing pose of a character. Static; the default is a body without any.
 
     Lengths and angles follow from the model's numbers, so that they are right for a body of any
-    size; only ``standing`` is numbers itself.
+    size; only ``standing`` has numbers itself.
     """
 
     character: str = ""  # the name of a built-in character, or of a model file
     links: tuple[tuple[str, str], ...] = ()  # (role, link)
-    points: tuple[Point, ...] = ()  # that may bear on the surroundings
-    standing: tuple[float, ...] = ()  # its first positions in q as it stands; (): the zero pose
+    points: tuple[Point, ...] = ()  # effectors, which may touch the surroundings
+    standing: tuple[float, ...] = ()  # first positions in q of the standing pose; (): the zero pose
     stands_at: float | None = None  # share of the head's height in standing, see standing_height
-    forward: Vector3 = (1.0, 0.0, 0.0)  # as it stands, in the pelvis' frame
-    up: Vector3 = (0.0, 0.0, 1.0)  # as it stands, in the chest's frame
+    forward: Vector3 = (1.0, 0.0, 0.0)  # in the standing pose, in the pelvis' frame
+    up: Vector3 = (0.0, 0.0, 1.0)  # in the standing pose, in the chest's frame
 
     def __post_init__(self):
         for role, _ in self.links:
@@ -62,17 +62,19 @@ class Roles:
 
     @property
     def stands(self) -> bool:
-        """Whether it is known from which height of the head on the body stands."""
+        """True if the height of the head from which on the body is standing is known."""
         known = self.link("head") is not None
         return known and (self.stands_at is not None or bool(self.points))
 
     def link(self, role: str) -> str | None:
-        """The name of the link in a role, if there is one."""
+        """Name of the link in a role, if there is one."""
         return dict(self.links).get(role)
 
     def require(self, asker: str, roles: tuple[str, ...], link_names: tuple[str, ...]) -> None:
-        """Raise ModelError, with the table to fill in, where a link for one of the roles is not
-        known. asker: who needs them, for the message."""
+        """Raise ModelError, with the table to fill in, unless every role has a link.
+
+        asker: the function or controller that needs them, for the message.
+        """
         missing = [role for role in roles if self.link(role) is None]
         if not missing:
             return
@@ -86,20 +88,20 @@ class Roles:
         )
 
     def as_table(self) -> str:
-        """The links as the TOML table of a roles file; what is not known is empty."""
+        """Links as the TOML table of a roles file, with empty strings for unknown ones."""
         quoted = {role: f'"{self.link(role) or ""}"' for role in ROLES}
         lines = [f"{role} = {quoted[role]}" for role in MIDDLE]
         for pair, part in PAIRS.items():
-            lines.append(f"{pair} = [{', '.join(quoted[sided(side, part)] for side in SIDES)}]")
+            lines.append(f"{pair} = [{', '.join(quoted[side_role(side, part)] for side in SIDES)}]")
         return "\n".join(["[roles]", *lines])
 
 
-def paired(
+def pair_roles(
     singles: Mapping[str, str], pairs: Mapping[str, Sequence[str]]
 ) -> tuple[tuple[str, str], ...]:
-    """``Roles.links`` of links by role of the middle, and of (left, right) by a pair's plural."""
+    """Make ``Roles.links`` from links by role of the middle, and from pairs by their plural."""
     of_sides = [
-        (sided(side, PAIRS[pair]), link)
+        (side_role(side, PAIRS[pair]), link)
         for pair, links in pairs.items()
         for side, link in zip(SIDES, links)
     ]

@@ -7,16 +7,16 @@ import numpy as np
 from jaxsim.model.checks import rotation
 from jaxsim.model.shapes import Shape
 
-FLUSH = 5e-5  # how far apart the surfaces of flush shapes may be [m]
-AHEAD = 5e-3  # how far a neighbour reaches beyond the face that it covers, at least [m]
+FLUSH = 5e-5  # largest distance of the surfaces of flush shapes [m]
+AHEAD = 5e-3  # least extent of a neighbour beyond the face that it covers [m]
 
 
 def flush_faces(shapes: Sequence[tuple[int, Shape]]) -> tuple[tuple[int, int, int], ...]:
-    """Rows of (box, face, neighbour): a neighbour that goes on beyond the face, and flush.
+    """Rows (box, face, neighbour) of flush neighbours that continue beyond a face of a box.
 
     shapes: each with its link. A face is 2 axis for the side of +axis of the box, and one more for
     that of -axis. The neighbour, a box or a plane, has a face in one plane with another of the
-    box's. From the numbers here; which places of the face it covers is for ``collision.seams``.
+    box's. Decided from these numbers; ``collision.seams`` finds the covered points of a face.
     """
     link = np.array([link for link, _ in shapes])
     kind = np.array([shape.kind for _, shape in shapes])
@@ -33,7 +33,7 @@ def flush_faces(shapes: Sequence[tuple[int, Shape]]) -> tuple[tuple[int, int, in
 
 
 def _covered(box: Shape, other: Shape) -> list[int]:
-    """The faces of a box beyond which the other shape goes on in one plane with it."""
+    """Faces of a box beyond which the other shape continues in one plane with the box."""
     half, frame = np.asarray(box.size), rotation(box.quat)
     axes = frame.T @ rotation(other.quat)  # columns: the other's axes in the box's frame
     middle = frame.T @ (np.asarray(other.pos) - np.asarray(box.pos))

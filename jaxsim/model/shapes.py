@@ -27,7 +27,7 @@ RANK = {**dict.fromkeys(BALL_KINDS, 0), "box": 1, "plane": 2, "height_field": 2}
 
 @dataclass(frozen=True)
 class Shape:
-    """A collision shape; pos (3,) [m] and quat (4,) place it in its link. All lengths in metres."""
+    """Collision shape; pos (3,) [m] and quat (4,) place it in its link. All lengths in metres."""
 
     kind: str
     size: tuple[float, float, float]
@@ -46,35 +46,35 @@ class Shape:
 
 
 def sphere(radius: float, **options) -> Shape:
-    """A ball."""
+    """Make a sphere of a radius [m]."""
     return Shape("sphere", (radius, 0.0, 0.0), **options)
 
 
 def capsule(radius: float, half_length: float, **options) -> Shape:
-    """A segment along x with a ball at each end and their hull."""
+    """Make a capsule: a segment along x with a ball at each end and their hull."""
     return Shape("capsule", (radius, radius, half_length), **options)
 
 
 def tapered_capsule(radius0: float, radius1: float, half_length: float, **options) -> Shape:
-    """A segment along x with a ball of radius0 at +x, of radius1 at -x, and their hull."""
+    """Make a tapered capsule: the hull of a ball of radius0 at +x and one of radius1 at -x."""
     return Shape("tapered_capsule", (radius0, radius1, half_length), **options)
 
 
 def box(half_extents, **options) -> Shape:
-    """A box of the given half extents (3,)."""
+    """Make a box of half extents (3,) [m]."""
     hx, hy, hz = np.asarray(half_extents, float).tolist()
     return Shape("box", (hx, hy, hz), **options)
 
 
 def plane(**options) -> Shape:
-    """The half space below the shape's z axis; belongs to the world."""
+    """Make a plane, the half space below the shape's z axis; belongs to the world."""
     return Shape("plane", (0.0, 0.0, 0.0), **options)
 
 
 def height_field(heights, half_extents, **options) -> Shape:
-    """Solid ground below a grid of heights (nx, ny) [m]; belongs to the world.
+    """Make solid ground below a grid of heights (nx, ny) [m]; belongs to the world.
 
-    heights[i, j] stands over x from -half_extents[0] to +half_extents[0] and y likewise, both ends
+    heights[i, j] is over x from -half_extents[0] to +half_extents[0] and y likewise, both ends
     included. Each cell is two triangles, split from its corner (i, j) to (i + 1, j + 1). There is
     nothing to touch outside of the extents.
     """

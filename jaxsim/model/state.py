@@ -1,4 +1,4 @@
-"""State: what one character is doing, and what a scheme remembers of its last step."""
+"""State of one simulation: positions, velocities, time, and the scheme's memory."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -17,25 +17,25 @@ from jaxsim.model.model import Model
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class State:
-    """Generalised coordinates in the order of the model's joints, and what the scheme remembers.
+    """Generalised coordinates in the order of the model's joints, and the scheme's memory.
 
-    solver: None at first; the scheme's ``init(model, state)`` makes it, and each step carries it on
-    (impulses of the last step, for example). Of another scheme it is begun anew.
+    solver: None at first; the scheme's ``init(model, state)`` makes it, and each step updates it
+    (impulses of the last step, for example). Memory of another scheme is replaced.
     """
 
     q: Array  # (nq,) positions [m, rad, unit quaternions]
     qd: Array  # (nv,) velocities [m/s, rad/s]
     time: Array  # () [s]
-    broken: Array | None = None  # (ng,) bool: grips that were torn off; None where there are none
+    broken: Array | None = None  # (ng,) bool: broken grips; None for a model without grips
     solver: Any = None
 
     def replace(self, **changes) -> "State":
-        """A copy with some fields changed."""
+        """Copy with some fields changed."""
         return dataclasses.replace(self, **changes)
 
 
 def neutral_q(model: Model) -> np.ndarray:
-    """(nq,) all joints at zero, all rotations at the identity; see ``neutral_state``."""
+    """(nq,) zero pose: all joints at zero, all rotations at the identity; see ``neutral_state``."""
     top = model.topology
     q = np.zeros(top.nq)
     for kind, start in zip(top.joint_kinds, top.q_start, strict=True):
@@ -45,7 +45,7 @@ def neutral_q(model: Model) -> np.ndarray:
 
 
 def neutral_state(model: Model) -> State:
-    """The zero pose at rest at time 0, in the model's precision; driven joints where they begin."""
+    """Zero pose at rest at time 0, in the model's precision; driven joints where they start."""
     dtype, top = model.mass.dtype, model.topology
     q = jnp.asarray(neutral_q(model), dtype)
     if top.driven_dofs.size:

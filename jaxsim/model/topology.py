@@ -1,8 +1,8 @@
-"""The static part of a model: names, kinds and tree structure, as hashable tuples.
+"""Static part of a model: names, kinds and tree structure, as hashable tuples.
 
-Joints are the nodes of the tree. A link with several joints has several nodes, massless but the
-last; a link without any has one fixed node. What the dynamics need of the structure (ancestor
-masks, depth levels, index tables) is derived here once, as numpy constants.
+Joints are the nodes of the tree. A link with several joints has several nodes, massless except the
+last; a link without any has one fixed node. Tables for the dynamics (ancestor masks, depth levels,
+index tables) are derived here once, as numpy constants.
 """
 
 from collections.abc import Iterable
@@ -18,13 +18,13 @@ from jaxsim.model.shapes import BALL_KINDS
 
 WORLD = -1
 
-# Kept index arrays are int32: with int64 ones, JAX 0.10 fails to trace a function in float32 that
+# Cached index arrays are int32: with int64 ones, JAX 0.10 fails to trace a function in float32 that
 # it has already traced in float64, and the other way round.
 INDEX = np.int32
 
 
 class FieldReach(NamedTuple):
-    """How much of a height field is looked at around what may touch it, in cells."""
+    """Window of a height field in which shapes look for contacts, in cells."""
 
     ball: int  # cells to each side of the node nearest to a ball
     side: int  # cells to each side of the node nearest to half a capsule
@@ -34,7 +34,7 @@ class FieldReach(NamedTuple):
 
 @dataclass(frozen=True)
 class Topology:
-    """Names, kinds and parents. Index -1 stands for the world throughout."""
+    """Static structure of a model: names, kinds and parents. Index -1 is the world throughout."""
 
     link_names: tuple[str, ...]
     link_parent: tuple[int, ...]
@@ -52,9 +52,9 @@ class Topology:
     covered_ends: tuple[tuple[int, int], ...]  # (shape, end) balls hidden inside a neighbour's
     grip_names: tuple[str, ...]
     grip_link: tuple[int, ...]
-    grip_other: tuple[int, ...]  # the link it holds on to, -1 for the world
+    grip_other: tuple[int, ...]  # gripped link, -1 for the world
     planar: bool  # every joint moves in the x-z plane
-    shape_field: tuple[int, ...] = ()  # (ns,) which of the model's heights a shape has, else -1
+    shape_field: tuple[int, ...] = ()  # (ns,) index into the model's heights, else -1
     field_reach: tuple[FieldReach, ...] = ()  # one a height field
     flush_faces: tuple[tuple[int, int, int], ...] = ()  # (box, face, neighbour), see model.seams
     roles: Roles = NO_ROLES  # of the character's links
@@ -69,12 +69,12 @@ class Topology:
 
     @cached_property
     def q_start(self) -> tuple[int, ...]:
-        """Where each joint's positions begin in q."""
+        """(nj) index in q of each joint's first position."""
         return tuple(np.cumsum([0] + [Q_SIZE[k] for k in self.joint_kinds])[:-1].tolist())
 
     @cached_property
     def v_start(self) -> tuple[int, ...]:
-        """Where each joint's velocities begin in v."""
+        """(nj) index in v of each joint's first velocity."""
         return tuple(np.cumsum([0] + [V_SIZE[k] for k in self.joint_kinds])[:-1].tolist())
 
     @cached_property
@@ -87,13 +87,13 @@ class Topology:
 
     @cached_property
     def link_joint(self) -> tuple[int, ...]:
-        """The last joint (node) of each link, the one whose frame is the link's."""
+        """Last joint (node) of each link, whose frame is the link's."""
         last = dict(zip(self.joint_link, range(self.n_joints), strict=True))
         return tuple(last[link] for link in range(self.n_links))
 
     @cached_property
     def link_root(self) -> np.ndarray:
-        """(nl,) the root link of the tree that each link belongs to."""
+        """(nl,) root link of the tree that each link belongs to."""
         root = []
         for link, parent in enumerate(self.link_parent):
             root.append(link if parent == WORLD else root[parent])
@@ -106,25 +106,27 @@ class Topology:
 
     @cached_property
     def dof_joint(self) -> np.ndarray:
-        """(nv,) the joint of each degree of freedom."""
+        """(nv,) joint of each degree of freedom."""
         joints = np.arange(self.n_joints, dtype=INDEX)
         return np.repeat(joints, [V_SIZE[k] for k in self.joint_kinds])
 
     @cached_property
     def dof_link(self) -> np.ndarray:
-        """(nv,) the link that each degree of freedom moves first."""
+        """(nv,) link that each degree of freedom moves first."""
         return np.array(self.joint_link, INDEX)[self.dof_joint]
 
     @cached_property
     def dof_stage(self) -> np.ndarray:
-        """(nv,) 0 for the translations of a free joint, 1 for all else: it acts as slides, then a
-        ball."""
+        """(nv,) stage within a joint: 0 for the translations of a free joint, 1 for all else.
+
+        A free joint acts as slides, then a ball.
+        """
         stages = {kind: [1] * size for kind, size in V_SIZE.items()} | {"free": [0] * 3 + [1] * 3}
         return np.array([s for kind in self.joint_kinds for s in stages[kind]], INDEX)
 
     @cached_property
     def dof_parent(self) -> tuple[int, ...]:
-        """The degree of freedom before each on the way to the world, or -1."""
+        """Parent of each degree of freedom: the next one on the way to the world, or -1."""
         last: dict[int, int] = {}
         parents = []
         for j in range(self.n_joints):
@@ -190,7 +192,7 @@ class Topology:
         )
 
     def parts(self, names: Iterable[str]) -> list[int]:
-        """Indices of the links in those of some roles that the body has."""
+        """Indices of the links in some roles; roles that the body lacks are left out."""
         return [self.part(name) for name in names if self.roles.link(name) is not None]
 
     def require(self, asker: str, *roles: str) -> None:
@@ -199,18 +201,18 @@ class Topology:
 
     @cached_property
     def root_joints(self) -> tuple[int, ...]:
-        """The joints of links that move freely in the world, or in its x-z plane."""
-        found: dict[int, list[int]] = {}
+        """Joints of links that move freely in the world, or in its x-z plane."""
+        by_link: dict[int, list[int]] = {}
         for j, link in enumerate(self.joint_link):
             if self.link_parent[link] == WORLD:
-                found.setdefault(link, []).append(j)
-        kinds = {link: [self.joint_kinds[j] for j in joints] for link, joints in found.items()}
-        floating = [k for k in found if "free" in kinds[k] or kinds[k].count("slide") > 1]
-        return tuple(j for link in floating for j in found[link])
+                by_link.setdefault(link, []).append(j)
+        kinds = {link: [self.joint_kinds[j] for j in joints] for link, joints in by_link.items()}
+        floating = [k for k in by_link if "free" in kinds[k] or kinds[k].count("slide") > 1]
+        return tuple(j for link in floating for j in by_link[link])
 
     @cached_property
     def root_height(self) -> int | None:
-        """Where in q the height of the first of them is; None where nothing moves freely."""
+        """Index in q of the height of the first free root; None where nothing moves freely."""
         for j in self.root_joints:
             if self.joint_kinds[j] == "free":
                 return self.q_start[j] + 2
@@ -219,8 +221,10 @@ class Topology:
 
     @cached_property
     def main_links(self) -> np.ndarray:
-        """(nl,) bool: what hangs on the first link that moves freely, which is the character of a
-        world; all links where nothing does."""
+        """(nl,) bool: tree of the first link that moves freely, which is a world's character.
+
+        All links where none moves freely.
+        """
         if not self.root_joints:
             return np.ones(self.n_links, bool)
         return np.asarray(self.link_root == self.joint_link[self.root_joints[0]])
@@ -247,12 +251,12 @@ class Topology:
 
     @cached_property
     def actuated_dofs(self) -> np.ndarray:
-        """Indices into v of all dofs of the joints that have a motor."""
+        """Indices into v of all dofs of joints with a motor."""
         return np.flatnonzero(np.array(self.joint_actuated, bool)[self.dof_joint])
 
     @cached_property
     def actuated_dof_names(self) -> tuple[str, ...]:
-        """The joint of each of them, of a ball joint with the axis: "neck x"."""
+        """Name of the joint of each actuated dof, for a ball joint with the axis: "neck x"."""
         names = []
         for dof, joint in zip(self.actuated_dofs, self.dof_joint[self.actuated_dofs]):
             axis = (
@@ -275,7 +279,7 @@ class Topology:
         return _find(name, self.grip_names, "grip")
 
     def ends_of(self, shape: int) -> tuple[int, ...]:
-        """The balls of a sphere or capsule that can touch something first."""
+        """End balls of a sphere or capsule that can touch first, see ``covered_ends``."""
         kind = self.shape_kinds[shape]
         if kind not in BALL_KINDS:
             return ()

@@ -1,1 +1,1 @@
-"""One time step, and rollouts of many."""
+"""Schemes that advance a character by a step, and rollouts with measures and checks."""

@@ -1,9 +1,10 @@
-"""What is wrong with the arguments of a simulation, told before it runs.
+"""Checks of the arguments of a simulation before it runs.
 
-Shapes and dtypes are looked at, of arrays that ``jit`` and ``vmap`` trace too; values only where
-they are known. A check runs when a function is traced, so that a compiled step pays nothing. What
-does not fit the model is a ModelError, a number out of its range a ValueError, a thing of another
-kind a TypeError; each names the field, what was expected, what was given, and the remedy.
+Shapes and dtypes are checked, also of arrays that ``jit`` and ``vmap`` trace; values only where
+they are known. A check runs when a function is traced, so that it costs a compiled step nothing.
+An argument that does not fit the model is a ModelError, a number out of its range a ValueError, a
+value of another type a TypeError; each names the field, the expected and the actual value, and the
+remedy.
 """
 
 import dataclasses
@@ -25,16 +26,16 @@ from jaxsim.simulation.pushes import Pushes
 NUMBERS = (jax.Array, np.ndarray, np.generic, bool, int, float, complex)
 
 
-def known(*trees: Any) -> bool:
-    """Whether all values are there, and none is traced."""
+def has_values(*trees: Any) -> bool:
+    """True if all numbers of the trees have values, none being traced."""
     return not any(isinstance(x, Tracer) for x in jax.tree.leaves(trees))
 
 
 def check_kind(name: str, value: Any, *kinds: type, how: str = "") -> None:
-    """Raise TypeError unless the value is of one of the kinds; how: where such a thing is from."""
+    """Raise TypeError unless the value has one of the types; how: where to get such a value."""
     if not isinstance(value, kinds):
         wanted = " or ".join(kind.__name__ for kind in kinds)
-        raise TypeError(f"{name} is {described(value)}; expected {with_article(wanted)}{how}")
+        raise TypeError(f"{name} is {describe(value)}; expected {with_article(wanted)}{how}")
 
 
 def check_array(
@@ -42,35 +43,37 @@ def check_array(
 ) -> None:
     """Raise ModelError unless an array has this shape and may be mixed with a float dtype.
 
-    dtype: bool or int for just these; carried: it is to have the dtype itself, not one that is
-    promoted to it. Works on tracers.
+    dtype: bool or int for just these; carried: the array must have the dtype itself, not one that
+    is promoted to it. Works on tracers.
     """
     if not isinstance(value, NUMBERS):
-        raise ModelError(f"{name} is {described(value)}; expected an array of shape {shape}")
-    given = np.shape(value)
-    if given != shape:
-        raise ModelError(f"{name} has shape {given}, expected {shape}{_batch_hint(given, shape)}")
+        raise ModelError(f"{name} is {describe(value)}; expected an array of shape {shape}")
+    actual_shape = np.shape(value)
+    if actual_shape != shape:
+        raise ModelError(
+            f"{name} has shape {actual_shape}, expected {shape}{_batch_hint(actual_shape, shape)}"
+        )
     if dtype is None or getattr(value, "dtype", None) == dtype:
         return
-    found = jnp.result_type(value) if is_number(value) else np.asarray(value).dtype
+    actual = jnp.result_type(value) if is_number(value) else np.asarray(value).dtype
     if dtype in (bool, int):
-        wanted = jnp.bool_ if dtype is bool else jnp.integer
-        if not jnp.issubdtype(found, wanted):
-            raise ModelError(f"{name} has dtype {found}, expected {dtype.__name__}")
+        expected = jnp.bool_ if dtype is bool else jnp.integer
+        if not jnp.issubdtype(actual, expected):
+            raise ModelError(f"{name} has dtype {actual}, expected {dtype.__name__}")
         return
     weak = isinstance(value, float) or getattr(value, "weak_type", False)
     fits = is_number(value) and jnp.result_type(value, dtype) == dtype
-    if not fits or (carried and found != dtype and not weak):
+    if not fits or (carried and actual != dtype and not weak):
         raise ModelError(
-            f"{name} has dtype {found}, expected {np.dtype(dtype).name} as the model's arrays have:"
-            " build both under the same jax_enable_x64, or convert one with astype"
+            f"{name} has dtype {actual}, expected {np.dtype(dtype).name} as the model's arrays"
+            " have: build both under the same jax_enable_x64, or convert one with astype"
         )
 
 
 def check_model(model: Model, values: bool = False) -> None:
     """Raise ModelError where an array of the model does not have its topology's size.
 
-    values: of arrays that are known, also where a number is NaN or a mass is not positive.
+    values: also where a number is NaN or a mass is not positive, of arrays that are known.
     """
     check_kind("model", model, Model, how=", as ModelBuilder.build() gives it")
     top, dtype = model.topology, jnp.result_type(model.mass)
@@ -108,20 +111,20 @@ def check_model(model: Model, values: bool = False) -> None:
 
 
 def _check_model_values(model: Model, names: tuple[str, ...]) -> None:
-    """Raise ModelError for known numbers of a model that no body has."""
+    """Raise ModelError for known numbers of a model that are NaN, and for unphysical inertias."""
     for name in names:
         for path, leaf in jax.tree_util.tree_flatten_with_path(getattr(model, name))[0]:
-            wrong = np.isnan(np.asarray(leaf)) if known(leaf) else np.zeros((), bool)
+            wrong = np.isnan(np.asarray(leaf)) if has_values(leaf) else np.zeros((), bool)
             if wrong.any():
                 where = f"model.{name}{jax.tree_util.keystr(path)}"
                 raise ModelError(f"{where}{np.argwhere(wrong)[0].tolist()} is nan; give numbers")
-    if known(model.mass):
+    if has_values(model.mass):
         for link, mass in zip(model.topology.link_names, np.asarray(model.mass).tolist()):
             try:
                 within("mass", mass, called=f"model.mass of the link {link!r}")
             except ValueError as error:
                 raise ModelError(str(error)) from None
-    if known(model.inertia) and len(model.topology.link_names):
+    if has_values(model.inertia) and len(model.topology.link_names):
         moments = np.linalg.eigvalsh(np.asarray(model.inertia, float))
         wrong = (moments[:, 0] < -FLOAT32 * moments[:, 2]) | (moments[:, 2] <= 0)
         for k in np.flatnonzero(wrong):
@@ -142,8 +145,11 @@ def check_precision(model: Model) -> None:
 
 
 def check_state_fits(model: Model, state: State, values: bool = False) -> None:
-    """Raise ModelError unless this is one state of this model; what a scheme remembers in it is
-    looked at by that. values: those that are known are finite, quaternions of unit length."""
+    """Raise ModelError unless this is a single state of this model.
+
+    A scheme checks its own memory in it. values: also unless known values are finite and
+    quaternions have unit length.
+    """
     check_kind("state", state, State, how=", as neutral_state(model) or a start gives it")
     top, dtype = model.topology, jnp.result_type(model.mass)
     for name, shape in {"q": (top.nq,), "qd": (top.nv,), "time": ()}.items():
@@ -153,14 +159,14 @@ def check_state_fits(model: Model, state: State, values: bool = False) -> None:
             raise ModelError(f"{error}{_remedy(getattr(state, name), shape)}") from None
     if state.broken is not None:
         check_array("state.broken", state.broken, (top.n_grips,), bool)
-    if values and known(state.q, state.qd):
+    if values and has_values(state.q, state.qd):
         check_state(model, state)
-    if values and known(state.time) and not np.isfinite(np.asarray(state.time)):
+    if values and has_values(state.time) and not np.isfinite(np.asarray(state.time)):
         raise ModelError(f"state.time is {state.time}; give a time [s], such as 0")
 
 
 def _remedy(value: Any, shape: tuple[int, ...]) -> str:
-    """What to do about a field of a state that is of another size, and is no batch."""
+    """Remedy for a field of a state that has another size and is no batch; else empty."""
     given = np.shape(value)
     if given == shape or len(given) > len(shape):
         return ""
@@ -184,7 +190,7 @@ def check_control(model: Model, control: Any) -> None:
 
 
 def check_observation(model: Model, obs: Any) -> None:
-    """Raise ModelError unless ``observe`` of one state of this model gave it."""
+    """Raise ModelError unless the observation has the sizes of a single state of this model."""
     top = model.topology
     check_array("obs.kin.link_pos", obs.kin.link_pos, (top.n_links, 3))
     check_array("obs.contacts.gap", obs.contacts.gap, (contact_slots(top).count,))
@@ -201,7 +207,7 @@ def check_pushes(model: Model, pushes: Pushes | None, values: bool = False) -> N
     check_array("pushes.point", pushes.point, (*count, 3), dtype)
     check_array("pushes.force", pushes.force, (*count, 3), dtype)
     check_array("pushes.link", pushes.link, count, int)
-    if not (values and known(pushes)):
+    if not (values and has_values(pushes)):
         return
     links, names = np.asarray(pushes.link), model.topology.link_names
     for k in np.flatnonzero((links < 0) | (links >= len(names))):
@@ -215,7 +221,7 @@ def check_pushes(model: Model, pushes: Pushes | None, values: bool = False) -> N
 
 
 def check_config(model: Model, config: Any, *kinds: type) -> None:
-    """Raise ValueError or TypeError for a number of a step's config that cannot be simulated with.
+    """Raise ValueError or TypeError for an invalid number in a step's config.
 
     Each is one number, traced or not; those that are known are in the range of their name
     (``jaxsim.ranges``), and none is NaN.
@@ -228,7 +234,7 @@ def check_config(model: Model, config: Any, *kinds: type) -> None:
                 whole_number(name, value, 0)
             continue
         check_array(name, value, (), jnp.result_type(model.mass))
-        if not known(value):
+        if not has_values(value):
             continue
         number = np.asarray(value).item()
         if field.name in RANGES:
@@ -238,18 +244,18 @@ def check_config(model: Model, config: Any, *kinds: type) -> None:
 
 
 def check_scheme(model: Model, scheme: Any) -> None:
-    """Raise TypeError for what is no scheme, and what its own ``check`` raises."""
+    """Raise TypeError unless it is a scheme, and whatever its own ``check`` raises."""
     for method in ("init", "observe", "step", "watch", "check"):
         if isinstance(scheme, type) or not callable(getattr(scheme, method, None)):
             raise TypeError(
-                f"config is {described(scheme)}; expected a scheme, as TimeStepping(dt=0.001) or"
+                f"config is {describe(scheme)}; expected a scheme, as TimeStepping(dt=0.001) or"
                 " EventDriven() is one"
             )
     scheme.check(model)
 
 
 def check_controller(model: Model, controller: Any) -> None:
-    """Raise TypeError unless it is a pytree with ``init`` and ``update``; then its own ``check``.
+    """Raise TypeError unless it is a pytree with ``init`` and ``update``; then run its ``check``.
 
     A controller may offer ``check(model)``, which raises ModelError where its targets or gains do
     not fit.
@@ -259,21 +265,21 @@ def check_controller(model: Model, controller: Any) -> None:
     for method in ("init", "update"):
         if not callable(getattr(controller, method, None)):
             raise TypeError(
-                f"controller is {described(controller)}, which has no method {method!r}; a"
+                f"controller is {describe(controller)}, which has no method {method!r}; a"
                 " controller has init(model, state, obs) and update(memory, model, state, obs,"
                 " dt), see controllers.controller"
             )
     for path, leaf in jax.tree_util.tree_flatten_with_path(controller)[0]:
         if leaf is controller:
             raise TypeError(
-                f"controller is {described(controller)}, which is no pytree, so that its numbers"
+                f"controller is {describe(controller)}, which is no pytree, so that its numbers"
                 " could be neither batched nor tuned; put @jax.tree_util.register_dataclass and"
                 " @dataclass(frozen=True) before its class, or, where it has no numbers,"
                 " @jax.tree_util.register_static"
             )
         if not is_number(leaf):
             raise TypeError(
-                f"controller{jax.tree_util.keystr(path)} is {described(leaf)}; expected numbers."
+                f"controller{jax.tree_util.keystr(path)} is {describe(leaf)}; expected numbers."
                 ' What is none is static: dataclasses.field(metadata={"static": True})'
             )
     check = getattr(controller, "check", None)
@@ -282,7 +288,10 @@ def check_controller(model: Model, controller: Any) -> None:
 
 
 def whole_number(name: str, value: Any, least: int) -> int:
-    """The value as an int; TypeError where it is none or traced, ValueError below ``least``."""
+    """Convert a value to int.
+
+    Raises TypeError if it is no integer or traced, ValueError below ``least``.
+    """
     if isinstance(value, Tracer):
         raise TypeError(
             f"{name} is traced; it decides the length of a loop and has to be known: name it in"
@@ -298,15 +307,15 @@ def whole_number(name: str, value: Any, least: int) -> int:
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is an array or number that JAX computes with."""
+    """True for an array or number that JAX computes with."""
     if not isinstance(value, NUMBERS):
         return False
     dtype = getattr(value, "dtype", np.dtype(float))
     return jnp.issubdtype(dtype, jnp.number) or jnp.issubdtype(dtype, jnp.bool_)
 
 
-def described(value: Any) -> str:
-    """A value in a message: what it is, not what is in it."""
+def describe(value: Any) -> str:
+    """Describe a value in a message: a Python number as it is, an array by its shape."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return repr(value)
     if isinstance(value, NUMBERS):
@@ -321,7 +330,7 @@ def with_article(noun: str) -> str:
 
 
 def _batch_hint(given: tuple[int, ...], shape: tuple[int, ...]) -> str:
-    """The commonest mistake: a batch where one is simulated."""
+    """Hint at the commonest mistake, a batch in place of a single value; else empty."""
     extra = len(given) - len(shape)
     if extra <= 0 or given[extra:] != shape:
         return ""

@@ -1,4 +1,4 @@
-"""What a character does under constraint forces: accelerations, and velocities after an impact.
+"""Constrained motion of a character: accelerations, and velocities after an impact.
 
 With qdd0 the accelerations without constraint forces and K = J M^-1 J^T, the forces solve
 
@@ -15,34 +15,34 @@ from dataclasses import dataclass
 import jax
 from jax import Array
 
-from jaxsim.constraints.acceleration import Rows, net_effects, row_jacobian
+from jaxsim.constraints.acceleration import AccelerationRows, net_effects, row_jacobian
 from jaxsim.dynamics.articulated import articulated_body, articulated_inertia
 from jaxsim.dynamics.kinematics import Kinematics
 from jaxsim.math.products import matmul
 from jaxsim.model.model import Model
-from jaxsim.solvers.lcp import Bounds, Solution, bilateral, gauss_seidel
+from jaxsim.solvers.lcp import Bounds, LCPSolution, bilateral, gauss_seidel
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Enforced:
-    """Constraint forces and what the character then does."""
+    """Constraint forces, and the accelerations or velocities that result."""
 
     qdd: Array  # (nv,), or of an impact the velocities after it
-    solution: Solution
+    solution: LCPSolution
 
 
 def enforce(
     model: Model,
     kin: Kinematics,
     tau: Array,
-    rows: Rows,
+    rows: AccelerationRows,
     bounds: Bounds | None = None,
     method: str = "deltas",
-    solver: Callable[..., Solution] = gauss_seidel,
+    solver: Callable[..., LCPSolution] = gauss_seidel,
     link_force: Array | None = None,
 ) -> Enforced:
-    """Accelerations under tau (nv,) and the constraint forces; bounds: by default equations.
+    """Solve for accelerations under tau (nv,) and constraint forces; bounds: default equations.
 
     link_force (nl, 6): other forces on the links, about their trees' roots. solver(K, b, bounds):
     one of ``solvers.lcp``, with options set by ``functools.partial``.
@@ -60,12 +60,12 @@ def resolve_impact(
     model: Model,
     kin: Kinematics,
     qd: Array,
-    rows: Rows,
+    rows: AccelerationRows,
     bounds: Bounds | None = None,
     method: str = "deltas",
-    solver: Callable[..., Solution] = gauss_seidel,
+    solver: Callable[..., LCPSolution] = gauss_seidel,
 ) -> Enforced:
-    """Velocities (nv,) after impulses that change the rows' velocities by ``desired`` [m/s, rad/s].
+    """Solve for velocities (nv,) after impulses that change the rows by ``desired`` [m/s, rad/s].
 
     Section 5: a collision with restitution e has desired = -(1 + e) v_n for its normal row, and
     -v_t for its tangent.

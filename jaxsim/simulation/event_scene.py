@@ -1,4 +1,4 @@
-"""One configuration in the step of events: what touches, and the constraints that act there."""
+"""Contacts and constraints of one configuration in the event-driven scheme."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -10,16 +10,16 @@ import numpy as np
 from jax import Array
 
 from jaxsim.collision.contacts import Contacts, find_contacts, take
-from jaxsim.collision.nearest import Chosen, nearest, solved_for
-from jaxsim.collision.seams import seamless
+from jaxsim.collision.nearest import Chosen, contact_count, nearest
+from jaxsim.collision.seams import correct_seams
 from jaxsim.collision.slots import contact_slots
 from jaxsim.constraints.acceleration import (
-    Rows,
+    AccelerationRows,
     grip_rows,
     joint_rows,
     point_rows,
     row_jacobian,
-    stacked,
+    stack_rows,
 )
 from jaxsim.constraints.rows import (
     contact_frame,
@@ -37,14 +37,14 @@ from jaxsim.math.safe import safe_norm, safe_normalize
 from jaxsim.model.model import Model
 from jaxsim.model.state import State
 from jaxsim.model.topology import Topology
-from jaxsim.simulation.prescribed import closed_grips, prescribed
+from jaxsim.simulation.prescribed import closed_grips, prescribed_motion
 from jaxsim.simulation.records import Control
 from jaxsim.solvers.lcp import Bounds, bilateral, together, unilateral, with_friction
 
 if TYPE_CHECKING:
     from jaxsim.simulation.events import EventDriven
 
-ROUNDING = 1e-6  # slower approaches are the solver's tolerance over a part [m/s, rad/s]
+ROUNDING = 1e-6  # slower approaches are within the solver's tolerance [m/s, rad/s]
 
 
 @dataclass(frozen=True)
@@ -53,16 +53,16 @@ class EventScene:
 
     kin: Kinematics
     contacts: Contacts
-    tangent: Array  # (nc, 3) against the slip, or the last one
+    tangent: Array  # (nc, 3) unit, against the slip, or against the last one
     limit_gap: Array  # (nl,)
     limit_J: Array  # (nl, nv)
-    chosen: Chosen | None  # the contacts that the rows are of, if not all
+    chosen: Chosen | None  # contacts that have rows, if not all
     driven: np.ndarray  # (nv,) bool: dofs of driven joints
 
     @classmethod
     def of(cls, model: Model, state: State, config: "EventDriven") -> "EventScene":
         kin = forward_kinematics(model, state.q, state.qd)
-        contacts = seamless(model, kin, find_contacts(model, kin))
+        contacts = correct_seams(model, kin, find_contacts(model, kin))
         slots = contact_slots(model.topology)
         slip = jnp.zeros_like(contacts.point)
         for link, sign in ((slots.link_a, 1.0), (slots.link_b, -1.0)):
@@ -77,17 +77,17 @@ class EventScene:
         tangent = jnp.where(speed > config.slip_speed, -safe_normalize(slides), kept)
         limit_J, _, gap = limit_rows(model, state.q, state.qd, 0.0, 1.0)
         chosen = None
-        count = solved_for(slots.count, config.contacts)
+        count = contact_count(slots.count, config.contacts)
         if count < slots.count:
             chosen = nearest(contacts.gap, count, config.touch_distance)
         driven = np.isin(np.arange(model.topology.nv), model.topology.driven_dofs)
         return cls(kin, contacts, tangent, gap, limit_J, chosen, driven)
 
     def with_friction_directions(self, model: Model, torque: Array) -> "EventScene":
-        """Scene with friction against the way that a contact would begin to slide.
+        """Scene with friction against the direction in which a contact would begin to slide.
 
-        For contacts that never slid; the document takes any tangent then, and lets it slide for a
-        step.
+        For contacts that never slid; Kokkevis (2004) takes any tangent then, and lets it slide for
+        a step.
         """
         contacts, _ = self._selected()
         frame = contact_frame(model.topology, contacts.normal)
@@ -101,22 +101,22 @@ class EventScene:
 
     @property
     def dropped_contacts(self) -> Array:
-        """() int: contacts that touch and have no row."""
+        """() int: number of contacts that touch and have no row."""
         return jnp.zeros((), int) if self.chosen is None else self.chosen.dropped_contacts
 
     def _selected(self) -> tuple[Contacts, Array]:
-        """The contacts that have rows, and their tangents."""
+        """Contacts that have rows, and their tangents."""
         if self.chosen is None:
             return self.contacts, self.tangent
         return take(self.contacts, self.chosen), self.chosen.gather(self.tangent)
 
-    def _rows(self, model: Model, state: State, control: Control) -> Rows:
-        """Normal and tangent of contacts, limits, prescribed motion, grips; nothing desired yet."""
+    def _rows(self, model: Model, state: State, control: Control) -> AccelerationRows:
+        """Rows of contacts, limits, prescribed motion and grips, with zero desired velocities."""
         top = model.topology
         slots, (contacts, tangent) = contact_slots(top), self._selected()
         k = _rows_per_contact(top)
         directions = [contacts.normal, tangent, -tangent]
-        if k > 3:  # what begins to slide aside is held within the step, whichever way it is
+        if k > 3:  # sideways friction within the step, in both directions
             aside = cross(contacts.normal, tangent)
             directions += [aside, -aside]
         directions = jnp.stack(directions, axis=1).reshape(-1, 3)
@@ -133,9 +133,9 @@ class EventScene:
         given = joint_rows(model, dofs, jnp.zeros(len(dofs)))
         shape = (top.n_grips, len(grip_axes(top, zeros.dtype)))
         grips = grip_rows(model, self.kin, closed_grips(model, state, control), jnp.zeros(shape))
-        return stacked(touch, limits, given, grips)
+        return stack_rows(touch, limits, given, grips)
 
-    def _bounds(self, model: Model, rows: Rows) -> Bounds:
+    def _bounds(self, model: Model, rows: AccelerationRows) -> Bounds:
         contacts, _ = self._selected()
         k = _rows_per_contact(model.topology)
         count, limits = k * len(contacts.gap), len(self.limit_gap)
@@ -148,8 +148,10 @@ class EventScene:
             lambda x: x.astype(rows.drift.dtype) if x.dtype.kind == "f" else x, bounds
         )
 
-    def _touching(self, model: Model, rows: Rows, control: Control, config: "EventDriven") -> Array:
-        """(m,) which rows act."""
+    def _touching(
+        self, model: Model, rows: AccelerationRows, control: Control, config: "EventDriven"
+    ) -> Array:
+        """(m,) bool: rows that act, those of contacts and limits only within the touch distance."""
         contacts, _ = self._selected()
         near = contacts.gap <= config.touch_distance
         near = jnp.repeat(near, _rows_per_contact(model.topology))
@@ -160,16 +162,20 @@ class EventScene:
         return jnp.concatenate([near, limits, rest])
 
     def rows(self, model: Model, state: State, control: Control, h: Array, config: "EventDriven"):
-        """Acceleration constraints: what touches gains no approach within h, what has sunk in comes
-        out, sliding stops, driven joints move as they must, and grips stay closed."""
+        """Acceleration constraints of the next h [s], with their bounds.
+
+        Touching contacts gain no approach within h, penetration is undone, sliding stops, driven
+        joints follow their prescribed motion, and grips stay closed.
+        """
         rows = self._rows(model, state, control)
         speed = matmul(row_jacobian(model, self.kin, rows), state.qd)
         gap_drift = self._gap_drift(model, state)
         gap_drift = gap_drift if self.chosen is None else self.chosen.gather(gap_drift)
         k = _rows_per_contact(model.topology)
         drift = rows.drift.at[: k * len(gap_drift) : k].set(gap_drift)
-        given = prescribed(model, state, control, h, config.recovery_time)
-        given = speed[:0] if given is None else given[1][np.array(_given_dofs(model, control), int)]
+        motion = prescribed_motion(model, state, control, h, config.recovery_time)
+        dofs = np.array(_given_dofs(model, control), int)
+        velocity = speed[:0] if motion is None else motion[1][dofs]
         closed = closed_grips(model, state, control)
         _, closing = velocity_grip_rows(model, self.kin, closed, config.recovery_time)
         contacts, _ = self._selected()
@@ -177,19 +183,21 @@ class EventScene:
         out = jnp.minimum(depth / config.recovery_time, config.recovery_speed)
         out = jnp.zeros(k * len(out), out.dtype).at[::k].set(out)
         back = jnp.maximum(-self.limit_gap, 0.0) / config.recovery_time
-        wanted = jnp.concatenate([out, back, given, closing.reshape(-1)])
+        wanted = jnp.concatenate([out, back, velocity, closing.reshape(-1)])
         rows = dataclasses.replace(rows, drift=drift, desired=(wanted - speed) / h)
         acts = self._touching(model, rows, control, config)
         return _acting(rows, acts), self._bounds(model, rows)
 
     def _gap_drift(self, model: Model, state: State) -> Array:
-        """(nc,) second derivative of the gaps in time where qdd = 0: of a rolling ball it is 0,
-        while the material point that touches is drawn to the centre."""
+        """(nc,) second time derivative of the gaps where qdd = 0.
+
+        That of a rolling ball is 0, while its material point in contact accelerates to the centre.
+        """
 
         def gap(t):
             q = integrate(model, state.q, state.qd, t)
             kin = forward_kinematics(model, q, state.qd)
-            return seamless(model, kin, find_contacts(model, kin)).gap
+            return correct_seams(model, kin, find_contacts(model, kin)).gap
 
         def rate(t):
             return jax.jvp(gap, (t,), (jnp.ones_like(t),))[1]
@@ -198,7 +206,7 @@ class EventScene:
         return jax.jvp(rate, (at,), (jnp.ones_like(at),))[1]
 
     def impact(self, model: Model, state: State, control: Control, config: "EventDriven"):
-        """Rows and bounds of an impact, after whether something that touches approaches."""
+        """Impact rows: () bool of any touching contact that approaches, rows, and their bounds."""
         rows, (contacts, _) = self._rows(model, state, control), self._selected()
         speed = matmul(row_jacobian(model, self.kin, rows), state.qd)
         acts = self._touching(model, rows, control, config)
@@ -216,7 +224,7 @@ class EventScene:
         return hits, _acting(rows, acts), self._bounds(model, rows)
 
     def deeper_than(self, before: "EventScene", depth) -> Array:
-        """() whether something went deeper than allowed in between."""
+        """() bool: a contact or limit went deeper than ``depth`` since the scene ``before``."""
         old = jnp.concatenate([before.contacts.gap, before.limit_gap])
         new = jnp.concatenate([self.contacts.gap, self.limit_gap])
         return jnp.any((new < -depth) & (new < old))
@@ -246,23 +254,23 @@ class EventScene:
 
 
 def _rows_per_contact(top: Topology) -> int:
-    """The normal, friction against the slip and along it, and in space both ways aside of it.
+    """Number of rows per contact: normal, friction in both directions along the slip and across.
 
-    A friction whose direction is that of the slip at the step's begin lets what stops within the
-    step, or in an impact, slide back freely; and it turns a slow slide round and round, for what it
-    does aside in a step is more than the slip.
+    In the plane there is no friction across. Friction only against the slip at the step's beginning
+    would let a contact that stops within the step, or in an impact, slide back freely; and it would
+    turn a slow slide round and round, for its effect across in a step is more than the slip.
     """
     return 3 if top.planar else 5
 
 
 def _given_dofs(model: Model, control: Control) -> list[int]:
-    """The dofs that may have prescribed motion: those driven, or all where a control says."""
+    """Dofs that may have prescribed motion: those of driven joints, or all with MotionControl."""
     top = model.topology
     return top.driven_dofs.tolist() if control.motion is None else list(range(top.nv))
 
 
-def _acting(rows: Rows, acts: Array) -> Rows:
-    """The others become rows of zeros, which stay idle."""
+def _acting(rows: AccelerationRows, acts: Array) -> AccelerationRows:
+    """Replace the rows that do not act by rows of zeros, which stay idle."""
 
     def masked(x):
         return jnp.where(acts.reshape(-1, *[1] * (x.ndim - 1)), x, 0.0)

@@ -1,10 +1,10 @@
-"""The step of Kokkevis (2004), section 7: forces from accelerations, halving, impacts.
+"""Event-driven step of Kokkevis (2004), section 7: forces from accelerations, halving, impacts.
 
-Within one interval the constraints that act are fixed for as long as nothing new happens: their
-forces are solved for as accelerations, and the motion is tried for the rest of the interval. Where
-that goes too deep into something the try is halved; what then touches and still approaches is
-stopped by an impact. ``step`` (velocities, one solve a step) is faster and can be differentiated;
-this one resolves when things happen, and serves as its check.
+Within one interval the set of active constraints is fixed until an event: their forces are solved
+for with accelerations, and the motion is tried for the rest of the interval. Where a contact gets
+too deep the try is halved; contacts that then touch and still approach are stopped by an impact.
+``step`` (velocities, one solve a step) is faster and can be differentiated; this one resolves the
+times of events, and serves as its check.
 """
 
 import dataclasses
@@ -37,8 +37,8 @@ from jaxsim.solvers.idle import unless_idle
 from jaxsim.solvers.lcp import SOLVED, gauss_seidel
 from jaxsim.solvers.status import Status
 
-# A driven joint is a constraint, and contacts with what it moves are solved the sooner, the less
-# they move it: its armature is as many times the model's mass.
+# Armature of driven joints, in masses of the model: the less contacts move such a joint, which is a
+# constraint, the faster they are solved.
 HEAVY = 1e6
 METHOD = "mass"  # under XLA it takes 0.7 of the time of the deltas
 
@@ -49,17 +49,17 @@ class EventInfo:
     """Outcome of an interval of the event-driven scheme."""
 
     status: Array  # () int: Status.OK, INTERVAL, UNFINISHED or NOT_FINITE
-    left: Array  # () what of the interval was not used [s]
+    left: Array  # () unused rest of the interval [s]
     tries: Array  # () int
-    impacts: Array  # () int: parts that ended with one
-    residual: Array  # () the largest of the solver's [m/s^2, rad/s^2]
-    contact_force: Array  # (nc, 3) on shape a, the mean over the interval, impacts included [N]
-    limit_torque: Array  # (nl,) the same, see StepInfo [N m or N]
-    grip_force: Array  # (ng, 3) the same, on the link that holds [N]
-    motion_force: Array  # (nv,) the same, of drives and MotionControl [N m or N]
+    impacts: Array  # () int: number of tries that ended with an impact
+    residual: Array  # () largest residual of the solver [m/s^2, rad/s^2]
+    contact_force: Array  # (nc, 3) on shape a, mean over the interval, impacts included [N]
+    limit_torque: Array  # (nl,) mean, see StepInfo [N m or N]
+    grip_force: Array  # (ng, 3) mean, on the gripping link [N]
+    motion_force: Array  # (nv,) mean, of prescribed motion and MotionControl [N m or N]
     penetration: Array  # () deepest at the end [m]
-    dropped_contacts: Array  # () int: most contacts for which there was no row
-    # as in StepInfo; the last one is 0, for here depth gives no more than ``recovery_speed``
+    dropped_contacts: Array  # () int: largest number of contacts without a row
+    # those of StepInfo; the last is 0: here penetration gives no more than ``recovery_speed``
     kinetic_before: Array  # () [J]
     kinetic_after: Array  # () before the last impact [J]
     work: Array  # () [J]
@@ -77,7 +77,7 @@ class Slips:
 @register_scheme
 @dataclass(frozen=True)
 class EventDriven(ContactScheme):
-    """Numbers of the step; the last five are static."""
+    """Event-driven scheme of Kokkevis (2004), at acceleration level; the last five are static."""
 
     dt: Array | float = 1 / 240  # the interval [s]
     touch_distance: Array | float = 1e-4  # a smaller gap is a contact [m]
@@ -95,7 +95,7 @@ class EventDriven(ContactScheme):
         least=1,
     )
     halvings: int = dataclasses.field(default=8, metadata={"static": True})  # of the interval
-    parts: int = dataclasses.field(default=64, metadata={"static": True})  # tries, all told
+    parts: int = dataclasses.field(default=64, metadata={"static": True})  # tries in all
     iterations: int = dataclasses.field(default=200, metadata={"static": True})  # of the solver
     tolerance: float = dataclasses.field(default=1e-6, metadata={"static": True})
 
@@ -103,7 +103,7 @@ class EventDriven(ContactScheme):
         check_ranges(self)
 
     def measures(self, model: Model) -> dict[str, Measure]:
-        """Besides, the time of steps that were not used up or not solved [s]."""
+        """Measures of contact schemes, and the time of unfinished and unsolved steps [s]."""
 
         def ended(*kinds: Status):
             numbers = jnp.array([int(kind) for kind in kinds])
@@ -117,11 +117,11 @@ class EventDriven(ContactScheme):
 
     @property
     def tells_residual(self) -> bool:
-        """No: there is no derivative for which it would matter."""
+        """False: no derivative of this scheme depends on the residual."""
         return False
 
     def init(self, model: Model, state: State) -> State:
-        """The state with the last slip of each contact: its own, else none."""
+        """Add the last slip of each contact to a state, unless it has it: no slip."""
         shape = (contact_slots(model.topology).count, 3)
         if isinstance(state.solver, Slips):
             checks.check_array(
@@ -138,7 +138,7 @@ class EventDriven(ContactScheme):
         command: Control,
         forces: Pushes | None = None,
     ) -> tuple[State, EventInfo]:
-        """``event_step`` with this scheme's numbers."""
+        """Run ``event_step`` with this scheme's numbers."""
         return event_step(model, state, obs, command, self, forces)
 
 
@@ -152,9 +152,9 @@ def event_step(
 ) -> tuple[State, EventInfo]:
     """Advance one character by ``config.dt`` under a constant control; arguments as of ``step``.
 
-    Damping is implicit, as in ``step``: of a try's last velocity. Bounded in its work; the status
-    says when a bound was hit, and a member of a batch that is not finite ends with its own status.
-    Not differentiable in reverse.
+    Damping is implicit, as in ``step``: it acts on a try's last velocity. The work is bounded; the
+    status reports a bound that was hit, and a member of a batch that is not finite ends with its
+    own status. Not differentiable in reverse.
 
     Raises as ``step`` does.
     """
@@ -229,20 +229,20 @@ def _nothing_yet(model: Model, dt: Array) -> EventInfo:
 def _part(
     model: Model,
     state: State,
-    begun: Array,
+    start_velocity: Array,
     control: Control,
     config: EventDriven,
     pushes: Pushes | None,
     interval: tuple[Array, Array, Array],
     info: EventInfo,
 ) -> tuple[State, EventInfo, Array]:
-    """A try: the state after it, the info, and () bool whether it went too deep.
+    """Try a part of the interval: state after it, info, and () bool if it went too deep.
 
-    begun (nv,): velocities at the interval's begin; interval: its length, what is left of it, and
-    what of that is tried [s].
+    start_velocity (nv,): at the interval's start; interval: its length, what is left of it, and
+    the length of the try [s].
     """
     dt, left, h = interval
-    torque = control.torque - control.damping * (state.qd - begun)
+    torque = control.torque - control.damping * (state.qd - start_velocity)
     drive = torque
     torque = torque - model.damping * state.qd
     before = EventScene.of(model, state, config)
@@ -256,15 +256,15 @@ def _part(
     damped = model.replace(armature=model.armature + h * damping)  # its torque is of qd + h qdd
     before = before.with_friction_directions(damped, torque)
     rows, bounds = before.rows(model, state, control, h, config)
-    found = enforce(damped, before.kin, torque, rows, bounds, METHOD, _solver(config))
-    qd = state.qd + h * found.qdd
+    enforced = enforce(damped, before.kin, torque, rows, bounds, METHOD, _solver(config))
+    qd = state.qd + h * enforced.qdd
     tried = state.replace(q=integrate(model, state.q, qd, h), qd=qd, time=state.time + h)
     after = EventScene.of(model, tried, config)
     tried = tried.replace(solver=Slips(after.tangent))
     deep = after.deeper_than(before, config.depth)
     hits, qd_after, impulse, status = _impact(model, after, tried, control, config)
-    unsolved = (found.solution.status != SOLVED) | (status != SOLVED)
-    forces = before.forces(model, control, found.solution.force)
+    unsolved = (enforced.solution.status != SOLVED) | (status != SOLVED)
+    forces = before.forces(model, control, enforced.solution.force)
     blows = after.forces(model, control, impulse)
     drive = drive - control.damping * (qd - state.qd)
     work = h * jnp.sum(jnp.maximum((drive + forces[3]) * (state.qd + qd) / 2, 0.0))
@@ -278,7 +278,7 @@ def _part(
         left=left - h,
         tries=info.tries,
         impacts=info.impacts + hits,
-        residual=jnp.maximum(info.residual, found.solution.residual),
+        residual=jnp.maximum(info.residual, enforced.solution.residual),
         contact_force=info.contact_force + mean[0],
         limit_torque=info.limit_torque + mean[1],
         grip_force=info.grip_force + mean[2],
@@ -296,8 +296,11 @@ def _part(
 def _impact(
     model: Model, scene: EventScene, state: State, control: Control, config: EventDriven
 ) -> tuple[Array, Array, Array, Array]:
-    """Impact of all that touches and approaches: whether there is one, the velocities after it, the
-    rows' impulses, and the solver's status."""
+    """Resolve the impact of touching contacts that approach.
+
+    Returns () bool of an impact, the velocities after it, the rows' impulses, and the solver's
+    status.
+    """
     hits, rows, bounds = scene.impact(model, state, control, config)
     solved = jnp.full((), SOLVED)
 

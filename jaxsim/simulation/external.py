@@ -1,4 +1,4 @@
-"""What a controller does to a body from outside: wrenches on links, less friction under some."""
+"""External effects of a controller: wrenches on links, scaled friction of links."""
 
 from dataclasses import replace
 
@@ -15,15 +15,17 @@ from jaxsim.model.model import Model
 
 
 def link_wrenches(model: Model, kin: Kinematics, wrench: Array) -> Array:
-    """Generalised forces (nv,) [N m or N] of wrenches (nl, 6) on the links, in the world's axes:
-    torque [N m], and force at the link's centre of mass [N]."""
+    """Generalised forces (nv,) [N m or N] of wrenches (nl, 6) on the links, in the world's axes.
+
+    A wrench has the torque [N m], and the force at the link's centre of mass [N].
+    """
     torque, force = wrench[:, :3], wrench[:, 3:]
     about = spatial(torque + cross(kin.com - kin.reference, force), force)
     return jnp.sum(kin.axis * mask_product(model.topology.link_dofs.T, about), axis=-1)
 
 
 def with_friction(model: Model, contacts: Contacts, scale: Array) -> Contacts:
-    """Contacts whose friction is multiplied by that of each link that touches, scale (nl,)."""
+    """Contacts whose friction is multiplied by the factors, scale (nl,), of both touching links."""
     slots, link = contact_slots(model.topology), np.array(model.topology.shape_link, int)
     factor = jnp.append(scale, 1.0)[link]  # the world's is 1
     return replace(

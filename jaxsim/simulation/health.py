@@ -1,10 +1,10 @@
-"""Whether a motion still means something, by bounds that follow from its scenario.
+"""Divergence checks of a motion, by bounds that follow from its scenario.
 
-Kinetic energy comes from the start, from gravity and from what drives the body; far more than that
-is made by the numbers, and so is a rise of kinetic and potential energy that no work accounts for.
-What turns ten times in a step, is deeper in something than half its
-thickness, or so far away that its position is rounded by a millimetre, is no motion of a body
-either. The first of it is kept, with its time; nothing is changed by it.
+Kinetic energy comes from the start, from gravity and from motors and pushes; far more than that is
+a numerical error, and so is a rise of kinetic and potential energy that no work accounts for.
+Divergence is also a joint that turns ten times in a step, a penetration deeper than half the
+thickness, and a position so far away that it is rounded by a millimetre. The first sign is
+recorded, with its time; the motion is not changed.
 """
 
 import dataclasses
@@ -24,30 +24,30 @@ from jaxsim.model.shapes import WORLD_KINDS
 from jaxsim.model.state import State
 from jaxsim.solvers.status import Status
 
-TIMES = 10.0  # as much kinetic energy as there can be
-GAIN = 0.1  # of what there can be, that it rises by without work
-REST = 0.1  # speed of all of the mass whose energy is no gain [m/s]
-CREEP = 1.0  # speed that undoing depth may give to all of the mass, beside it [m/s]
-TURNS = 10.0  # of a joint in a step
-ROUNDING = 1e-3  # of a position [m]
+TIMES = 10.0  # largest kinetic energy, relative to the available energy
+GAIN = 0.1  # largest rise of energy without work, relative to the available energy
+REST = 0.1  # speed of all of the mass, below whose energy nothing counts as a gain [m/s]
+CREEP = 1.0  # speed that penetration recovery may add to all of the mass [m/s]
+TURNS = 10.0  # largest turns of a joint in a step
+ROUNDING = 1e-3  # largest rounding error of a position [m]
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Health:
-    """State of health, folded over the steps; of a batch with a leading axis."""
+    """First divergence of a motion and its bounds, folded over the steps; may have a batch axis."""
 
     status: Array  # () int: a Status
-    time: Array  # () [s] when it came about; infinite for OK
+    time: Array  # () time of the divergence [s]; infinite for OK
     given: Array  # () kinetic and potential energy of the start, and work since [J]; NaN before it
-    least: Array  # () energy less work and recovery until then, the least so far [J]
-    recovered: Array  # () the most that undoing depth and exceeded limits has put in [J]
-    fastest: Array  # () joint at the start [rad/s]
-    deepest: Array  # () overlap at the start [m]
+    least: Array  # () least energy less work and recovery so far [J]
+    recovered: Array  # () largest energy that recovery of penetration and limits may have added [J]
+    fastest: Array  # () fastest joint at the start [rad/s]
+    deepest: Array  # () deepest penetration at the start [m]
 
 
 class Failure(NamedTuple):
-    """A member of a batch whose motion means nothing from a time on."""
+    """Divergence of one member of a batch: its index, reason and time."""
 
     member: int
     status: Status
@@ -57,17 +57,19 @@ class Failure(NamedTuple):
         return f"member {self.member}, from {self.time:.4g} s on: {self.status.message}"
 
 
-def healthy(state: State) -> Health:
-    """Before the first step."""
+def initial_health(state: State) -> Health:
+    """Initial ``Health`` of a rollout, before the first step."""
     zero = jnp.zeros((), state.q.dtype)
     return Health(
         jnp.zeros((), jnp.int32), zero + jnp.inf, zero + jnp.nan, zero + jnp.inf, zero, zero, zero
     )
 
 
-def watched(health: Health, model: Model, state: State, obs, after: State, info) -> Health:
-    """After one more step from ``state`` to ``after``; ``obs`` and ``info`` are what the step saw
-    and tells. No gradient passes."""
+def update_health(health: Health, model: Model, state: State, obs, after: State, info) -> Health:
+    """Check the step from ``state`` to ``after`` for divergence, and update the health.
+
+    obs, info: observation and info of the step. No gradient passes.
+    """
     health, model, state, obs, after, info = stop_gradient((health, model, state, obs, after, info))
     top = model.topology
     turning = _turning(top)
@@ -75,11 +77,11 @@ def watched(health: Health, model: Model, state: State, obs, after: State, info)
     mass = jnp.sum(model.mass)
     fallen = mass * jnp.sum(obs.com * model.gravity)  # potential energy, with the sign turned
     first = jnp.isnan(health.given)
-    begun = info.kinetic_before - fallen + info.recovery
-    before = jnp.where(first, begun, health.given)
-    given = before + info.work
+    start_energy = info.kinetic_before - fallen + info.recovery
+    before = jnp.where(first, start_energy, health.given)
+    energy = before + info.work
     left = info.kinetic_before - fallen - before - health.recovered
-    # of what moves as prescribed the energy is not counted, and the account begins anew after it
+    # energy of prescribed motion is not counted, and the least is reset after it
     prescribed = jnp.any(info.motion_force != 0)
     least = jnp.where(prescribed, jnp.inf, jnp.minimum(health.least, left))
     rest = 0.5 * mass * (REST**2 + dt * dt * jnp.sum(model.gravity**2))
@@ -89,14 +91,14 @@ def watched(health: Health, model: Model, state: State, obs, after: State, info)
     health = Health(
         health.status,
         health.time,
-        given,
+        energy,
         least,
         health.recovered + info.recovery,
         jnp.where(first, fastest, health.fastest),
         jnp.where(first, jnp.max(depth, initial=0.0), health.deepest),
     )
     creep = 0.5 * mass * (CREEP**2 + dt * dt * jnp.sum(model.gravity**2))
-    bound = TIMES * (jnp.maximum(given + fallen, 0.0) + creep)
+    bound = TIMES * (jnp.maximum(energy + fallen, 0.0) + creep)
     turn = dt * jnp.max(jnp.abs(after.qd[turning]), initial=0.0) if turning.size else 0.0
     most = jnp.maximum(2 * np.pi * TURNS, 2 * dt * health.fastest)
     thick = _half_thickness(model)
@@ -110,19 +112,19 @@ def watched(health: Health, model: Model, state: State, obs, after: State, info)
         Status.ENERGY: info.kinetic_after > bound,
         Status.NOT_FINITE: jnp.isnan(info.kinetic_after) | jnp.isnan(away),
     }
-    found = jnp.zeros((), jnp.int32)
+    failure = jnp.zeros((), jnp.int32)
     for status, wrong in checks.items():  # the last one counts
-        found = jnp.where(wrong, jnp.int32(status), found)
-    new = (health.status == Status.OK) & (found != Status.OK)
+        failure = jnp.where(wrong, jnp.int32(status), failure)
+    new = (health.status == Status.OK) & (failure != Status.OK)
     return dataclasses.replace(
         health,
-        status=jnp.where(new, found, health.status),
+        status=jnp.where(new, failure, health.status),
         time=jnp.where(new, after.time, health.time),
     )
 
 
 def finite_only(health: Health, after: State) -> Health:
-    """After one more step of a scheme of which no more is known than the state that it led to."""
+    """Update the health by the finiteness of the new state alone, for a scheme without energies."""
     finite = stop_gradient(jnp.isfinite(after.q).all() & jnp.isfinite(after.qd).all())
     new = (health.status == Status.OK) & ~finite
     return dataclasses.replace(
@@ -133,40 +135,42 @@ def finite_only(health: Health, after: State) -> Health:
 
 
 def failures(health: Health) -> list[Failure]:
-    """The members of a batch whose motion came to mean nothing, why and when; of a single rollout
-    it is member 0."""
+    """List the members of a batch that diverged, with reason and time; a single rollout is 0."""
     status, time = (np.asarray(jax.device_get(x)).reshape(-1) for x in (health.status, health.time))
     return [Failure(int(i), Status(int(status[i])), float(time[i])) for i in np.flatnonzero(status)]
 
 
 class SimulationError(ValueError):
-    """Members of a batch whose motion means nothing from some time on."""
+    """Raised by ``check`` for members of a batch that diverged."""
 
 
 def check(result: Any) -> None:
-    """Raise ``SimulationError`` if a motion came to mean nothing: how many members, and of the
-    first ten why and from when on. result: of a ``rollout``, one or a batch. Not inside jit."""
-    found = failures(result.health)
-    if found:
+    """Raise ``SimulationError`` if members of a rollout diverged.
+
+    The message has their number, and reason and time of the first ten. result: of a ``rollout``,
+    one or a batch. Not inside jit.
+    """
+    failed = failures(result.health)
+    if failed:
         members = np.size(result.health.status)
-        more = f"\n  and {len(found) - 10} more; see failures" if len(found) > 10 else ""
-        listed = "".join(f"\n  {failure}" for failure in found[:10])
-        raise SimulationError(f"{len(found)} of {members} members failed:{listed}{more}")
+        more = f"\n  and {len(failed) - 10} more; see failures" if len(failed) > 10 else ""
+        listed = "".join(f"\n  {failure}" for failure in failed[:10])
+        raise SimulationError(f"{len(failed)} of {members} members failed:{listed}{more}")
 
 
 def _turning(top) -> np.ndarray:
-    """The dofs of hinges and balls that are not driven."""
-    found = [
+    """Indices of the dofs of hinges and balls without prescribed motion."""
+    dofs = [
         start + k
         for kind, start, driven in zip(top.joint_kinds, top.v_start, top.joint_driven, strict=True)
         if kind in ("hinge", "ball") and not driven
         for k in range(V_SIZE[kind])
     ]
-    return np.array(found, int)
+    return np.array(dofs, int)
 
 
 def _half_thickness(model: Model) -> Array:
-    """(nc,) of the thinner one of the two shapes of each slot [m]."""
+    """(nc,) half the thickness of the thinner shape of each contact slot [m]."""
     top = model.topology
     slots = contact_slots(top)
     used = np.array([{"box": 3, "sphere": 1}.get(kind, 2) for kind in top.shape_kinds], int)

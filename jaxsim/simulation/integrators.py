@@ -1,4 +1,4 @@
-"""The Runge-Kutta method for smooth motion, and the energy that a time step should lead to."""
+"""Runge-Kutta method for smooth motion, and the kinetic energy that a time step should have."""
 
 from collections.abc import Callable
 
@@ -21,10 +21,10 @@ Force = Callable[[Array, Array, Kinematics], Array]
 def runge_kutta(
     model: Model, q: Array, qd: Array, dt: Array | float, force: Force | None = None
 ) -> tuple[Array, Array]:
-    """q (nq,) and qd (nv,) after a step of the classical method of fourth order.
+    """Classical Runge-Kutta step of fourth order: q (nq,) and qd (nv,) after dt [s].
 
     force(q, qd, kin) gives the generalised forces (nv,) [N m or N] at every stage; none by default.
-    ``step`` is of first order, with contact; take this one to compare it with, or for flight.
+    ``step`` is of first order, with contact; use this one as its reference, or for flight.
     """
 
     def slope(q, qd):
@@ -55,7 +55,7 @@ def kinetic_by_work(
     before: Array,
     qd: Array,
 ) -> Array:
-    """() kinetic energy at the pose ``after`` if it rose by the work of all forces alone [J].
+    """() kinetic energy at the pose ``after`` if only the work of all forces changed it [J].
 
     A step from kin and the velocities ``before`` (nv,) leads to qd (nv,) by the mass matrix
     (nv, nv) and the impulse of the bias force (nv,) of one pose. The work of impulses is that at

@@ -1,4 +1,4 @@
-"""Quantities folded over the steps of a rollout, and the sample of a step that they see."""
+"""Measures folded over the steps of a rollout, and the sample of a step that they read."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,26 +14,26 @@ from jaxsim.model import Model, State
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Sample:
-    """One step as measures and records see it: the state at its start, and what then happened."""
+    """One step for measures and records: the state at its start, the command, and the info."""
 
     model: Model
     state: State
-    obs: Any  # what the scheme observes: Observation, or EffectorObservation
+    obs: Any  # of the scheme: Observation, or EffectorObservation
     memory: Any  # of the controller, after the update
-    control: Any  # its command: Control, or tasks
+    control: Any  # command of the controller: Control, or tasks
     info: Any  # StepInfo, EventInfo or SynthesisInfo
     dt: Array
 
 
 class Measure(NamedTuple):
-    """A quantity folded over a rollout: ``update(value, sample) -> value`` from ``initial``."""
+    """Number folded over a rollout: ``update(value, sample) -> value`` from ``initial``."""
 
     initial: Any
     update: Callable[[Any, Sample], Any]
 
 
 def total(rate: Callable[[Sample], Array], initial: Any = 0.0) -> Measure:
-    """The time integral of a function of the sample; initial: an array of its shape, if it has one.
+    """Time integral of a function of the sample; initial: zeros of its shape, if it is an array.
 
     >>> import jax.numpy as jnp
     >>> travel = total(lambda sample: sample.obs.com_velocity, jnp.zeros(3))
@@ -42,28 +42,30 @@ def total(rate: Callable[[Sample], Array], initial: Any = 0.0) -> Measure:
 
 
 def largest(function: Callable[[Sample], Array], initial: Any = -jnp.inf) -> Measure:
-    """The maximum of a function of the sample, of an array that of each number (see ``total``)."""
+    """Maximum of a function of the sample, of an array elementwise; initial: see ``total``."""
     return Measure(initial, lambda value, sample: jnp.maximum(value, function(sample)))
 
 
 def final(function: Callable[[Sample], Array], initial: Any = 0.0) -> Measure:
-    """The function of the last sample; initial: see ``total``."""
+    """Value of a function at the last sample; initial: see ``total``."""
     return Measure(initial, lambda value, sample: function(sample))
 
 
 def share(when: Callable[[Sample], Array]) -> Measure:
-    """The time [s] in which a condition () bool holds."""
+    """Time [s] in which a condition () bool holds."""
     return total(lambda sample: jnp.asarray(when(sample), float))
 
 
 def count(when: Callable[[Sample], Array]) -> Measure:
-    """() int: the steps in which a condition () bool holds."""
+    """() int: number of steps in which a condition () bool holds."""
     return Measure(0, lambda value, sample: value + jnp.where(when(sample), 1, 0))
 
 
 def contact_measures(model: Model) -> dict[str, Measure]:
-    """Of the contact schemes: depth [m], the solver's residual, contacts that were left out, the
-    largest force [N], and when (ng,) each grip was torn off [s]."""
+    """Measures of contact schemes: penetration [m], residual, contacts without rows, force, grips.
+
+    Force is the largest one [N]; of grips it is (ng,) when each broke [s].
+    """
 
     def torn(when: Array, sample: Sample) -> Array:
         broken = sample.state.broken

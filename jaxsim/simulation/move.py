@@ -2,9 +2,9 @@
 
 A step solves for velocities at one pose and moves to another. Where an impact whips a light link
 round by a quarter turn in a step, the same joint velocities are other link velocities there, and
-kinetic energy may be half as much again. The links' momentum is what goes over: projected on the
-joints of the new pose it loses energy instead. ``momentum_change`` goes as far towards it as
-energy asks for, and no further, for at every step the projection would brake all turning.
+kinetic energy may be half as much again. With the links' momentum, projected on the joints of the
+new pose, energy falls instead. ``momentum_change`` goes towards that only as far as needed to
+remove the excess energy, for the projection at every step would brake all turning.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from jaxsim.math.spatial import inertia_apply, spatial
 from jaxsim.model.model import Model
 from jaxsim.model.topology import Topology
 
-TURN = 0.03  # of a joint in a step that is harmless; twice as much counts in full [rad]
+TURN = 0.03  # harmless turn of a joint in a step; from twice that on it counts in full [rad]
 
 
 def momentum_change(
@@ -34,12 +34,13 @@ def momentum_change(
     excess: Array,
     solve: Callable[[Array], Array],
 ) -> Array:
-    """(nv,) to add to qd (nv,) at the pose ``after``: the least that takes ``excess`` [J] away.
+    """(nv,) smallest change of qd (nv,) at the pose ``after`` that removes ``excess`` [J].
 
-    kin, carried (nv,): pose and velocities that have the momentum which goes over. solve:
-    velocities (nv,) of a momentum (nv,), by the factors of the step's mass matrix, zeros where
-    prescribed: as a direction they serve at the new pose too. Zeros where the excess is not
-    positive; all that the momentum asks for where that takes less away.
+    The change is along the difference to the velocities with the links' momentum. kin, carried
+    (nv,): pose and velocities that have this momentum. solve: velocities (nv,) of a momentum (nv,),
+    by the factors of the step's mass matrix, zeros where prescribed; as a direction they serve at
+    the new pose too. Zeros where the excess is not positive; the full difference where it removes
+    less.
     """
     there = joint_momentum(model, after, after, qd)
     full = solve(joint_momentum(model, kin, after, carried) - there)
@@ -47,8 +48,8 @@ def momentum_change(
     return share(excess, jnp.sum(full * there), curve) * full
 
 
-def whipped(top: Topology, turn: Array) -> Array:
-    """() share from 0 to 1 to which a step whips a joint round; turn (nv,) in the step [rad]."""
+def whip_weight(top: Topology, turn: Array) -> Array:
+    """() weight from 0 to 1 of a step that whips a joint round; turn (nv,) in the step [rad]."""
     joint = top.dof_joint
     kinds = [top.joint_kinds[j] for j in joint]
     place = np.arange(top.nv) - np.array(top.v_start, int)[joint]
@@ -58,8 +59,10 @@ def whipped(top: Topology, turn: Array) -> Array:
 
 
 def joint_momentum(model: Model, kin: Kinematics, after: Kinematics, qd: Array) -> Array:
-    """(nv,) momentum that the links have in the pose ``kin`` at qd (nv,), along the joint axes of
-    the pose ``after`` with all links there [N m s or N s]."""
+    """(nv,) momentum of the links, projected on the joint axes of another pose [N m s or N s].
+
+    kin, qd (nv,): pose and velocities that have the momentum; after: pose of the axes.
+    """
     top = model.topology
     moving = with_velocity(top, kin, qd)
     spun = inertia_apply(*link_inertias(model, kin), moving.velocity)
@@ -71,7 +74,7 @@ def joint_momentum(model: Model, kin: Kinematics, after: Kinematics, qd: Array) 
 
 
 def share(excess: Array, slope: Array, curve: Array) -> Array:
-    """() least s in [0, 1] with excess + slope s + curve s^2 / 2 <= 0, else that of the minimum.
+    """() least s in [0, 1] with excess + slope s + curve s^2 / 2 <= 0, else the minimum.
 
     curve > 0. Zero where excess is not positive, or nothing falls.
     """

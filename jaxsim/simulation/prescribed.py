@@ -1,4 +1,4 @@
-"""Motion that is given, by drives or a controller, whatever force it takes; grips that hold."""
+"""Prescribed motion, by drives or a controller, at any force, and grips that are closed."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from jaxsim.simulation.records import Control
 
 
 def closed_grips(model: Model, state: State, control: Control) -> Array:
-    """(ng,) bool: the grips that hold now."""
+    """(ng,) bool: grips that are closed now and not broken."""
     broken = jnp.zeros(model.topology.n_grips, bool) if state.broken is None else state.broken
     return ~broken if control.closed is None else control.closed & ~broken
 
@@ -21,7 +21,7 @@ def closed_grips(model: Model, state: State, control: Control) -> Array:
 def drive_velocity(
     model: Model, state: State, dt: Array | float, recovery_time: Array | float
 ) -> Array:
-    """(nd,) velocities for the next ``dt`` of the driven joints; one that is astray comes back."""
+    """(nd,) velocities of the driven joints for the next ``dt`` [s], with drift correction."""
     joints = np.flatnonzero(model.topology.joint_driven)
     now = model.drive.position(state.time)
     ahead = model.drive.position(state.time + dt)
@@ -29,10 +29,10 @@ def drive_velocity(
     return (ahead - now) / dt + astray / recovery_time
 
 
-def prescribed(
+def prescribed_motion(
     model: Model, state: State, control: Control, dt: Array | float, recovery_time: Array | float
 ) -> tuple[Array | np.ndarray, Array] | None:
-    """DOFs whose motion is given, (nv,) bool, and their velocities (nv,) after ``dt``."""
+    """DOFs with prescribed motion, (nv,) bool, and their velocities (nv,) after ``dt`` [s]."""
     top, motion = model.topology, control.motion
     driven = np.zeros(top.nv, bool)
     driven[top.driven_dofs] = True
@@ -47,7 +47,7 @@ def prescribed(
 
 @dataclass(frozen=True)
 class FreeMotion:
-    """A problem M (v - qd) = change + rows^T impulses, rows v against target."""
+    """Equations of motion of a step, M (v - qd) = change + rows^T impulses, with rows' targets."""
 
     M: Array  # (nv, nv)
     rows: Array  # (m, nv)
@@ -55,17 +55,17 @@ class FreeMotion:
     change: Array  # (nv,)
 
     def missing(self, change: Array, impulses: Array) -> Array:
-        """(nv,) what it takes besides for a change of velocity (nv,) with impulses (m,)."""
+        """(nv,) further impulse needed for a change of velocity (nv,) with impulses (m,)."""
         return matmul(self.M, change) - self.change - matmul(impulses, self.rows)
 
-    def without(self, given, velocity, qd) -> "FreeMotion":
-        """Without the dofs whose velocity is given: what they do to the others is known."""
-        known = jnp.where(given, velocity, 0.0)
-        moved = matmul(self.M, jnp.where(given, velocity - qd, 0.0))
-        kept = ~given[:, None] & ~given
+    def without(self, is_prescribed, velocity, qd) -> "FreeMotion":
+        """Eliminate the dofs with prescribed velocity, whose effect on the others is known."""
+        known = jnp.where(is_prescribed, velocity, 0.0)
+        moved = matmul(self.M, jnp.where(is_prescribed, velocity - qd, 0.0))
+        free = ~is_prescribed[:, None] & ~is_prescribed
         return FreeMotion(
-            M=jnp.where(kept, self.M, 0.0) + jnp.diag(jnp.asarray(given, qd.dtype)),
-            rows=jnp.where(given, 0.0, self.rows),
+            M=jnp.where(free, self.M, 0.0) + jnp.diag(jnp.asarray(is_prescribed, qd.dtype)),
+            rows=jnp.where(is_prescribed, 0.0, self.rows),
             target=self.target - matmul(self.rows, known),
-            change=jnp.where(given, 0.0, self.change - moved),
+            change=jnp.where(is_prescribed, 0.0, self.change - moved),
         )

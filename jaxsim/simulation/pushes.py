@@ -1,4 +1,4 @@
-"""Forces from outside on points of links, for a time: pushes, pulls, loads."""
+"""External forces on points of links between two times: pushes, pulls, loads."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,14 +19,14 @@ from jaxsim.model.model import Model
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Pushes:
-    """n constant forces. All are arrays: the members of a batch may be pushed each in its way."""
+    """n constant external forces. All are arrays, so that members of a batch may differ in them."""
 
     link: Array  # (n,) int index
     point: Array  # (n, 3) in the link's frame [m]
     force: Array  # (n, 3) in the world's frame [N]
     start: Array  # (n,) [s]
     duration: Array  # (n,) [s]
-    direction: Array  # (n,) about the vertical, that the force is turned by, to the left [rad]
+    direction: Array  # (n,) angle by which the force is turned about the vertical, leftwards [rad]
 
 
 def push(
@@ -38,12 +38,11 @@ def push(
     point: Sequence[float] | None = None,
     direction: float = 0.0,
 ) -> Pushes:
-    """One force on a link by role ("pelvis", "leftFoot") or name, at its centre of mass unless a
-    ``point`` of it is given [m]; turned about the vertical by ``direction`` [rad]: (f, 0, 0) goes
-    forward at 0, to the left at pi / 2.
+    """Make a push on a link by role ("pelvis", "leftFoot") or name.
 
-    ``pushes_together`` joins several. Raises ModelError for an unknown link, ValueError for
-    numbers that are none.
+    It acts at the link's centre of mass unless a ``point`` of it is given [m], and is turned about
+    the vertical by ``direction`` [rad]: (f, 0, 0) points forward at 0, to the left at pi / 2.
+    ``pushes_together`` joins several. Raises ModelError for an unknown link, ValueError for NaN.
     """
     try:
         index = model.topology.part(link)
@@ -72,7 +71,7 @@ def push(
 
 
 def pushes_together(*pushes: Pushes) -> Pushes:
-    """All of several, which may overlap in time; their forces add up."""
+    """Join pushes, which may overlap in time; their forces add up."""
     return jax.tree.map(lambda *x: jnp.concatenate(x), *pushes)
 
 

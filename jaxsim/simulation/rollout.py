@@ -1,4 +1,4 @@
-"""Many steps under one controller: a scan that folds measures in as it goes.
+"""Rollout: many steps under one controller, as a scan that folds measures.
 
 Memory does not grow with the length of the rollout unless a record of every n-th step is asked
 for. One function simulates one character; batches are ``jax.vmap`` of it, and with the fused back
@@ -21,28 +21,28 @@ from jaxsim.math.varying import alike
 from jaxsim.model import Model, State
 from jaxsim.programs import run_compiled
 from jaxsim.simulation import checks
-from jaxsim.simulation.health import Health, healthy
+from jaxsim.simulation.health import Health, initial_health
 from jaxsim.simulation.measures import Measure, Sample
 from jaxsim.simulation.pushes import Pushes
-from jaxsim.simulation.rollout_checks import check_folding, check_record, folded_in, updated
+from jaxsim.simulation.rollout_checks import check_folding, check_record, check_update, fold_measure
 from jaxsim.simulation.scheme import Scheme
 
-# A residual of the implicit derivative that is little, see docs/explanation/gradients.md [m/s].
+# Largest residual for which the implicit derivative holds, see docs/explanation/gradients.md [m/s].
 SOLVED = 1e-3
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class RolloutResult:
-    """What a rollout returns; with a leading batch axis under vmap."""
+    """Final state, measures, record and health of a rollout; under vmap with a batch axis."""
 
     state: State
     memory: Any
     measures: dict[str, Any]
-    record: Any  # stacked records, one every ``record_every`` steps; None if none was asked for
+    record: Any  # stacked records, one every ``record_every`` steps; None without a record
     finite: Array  # () bool: the state stayed finite; of a batch, see ``failed_members``
-    health: Health  # whether the motion means something, and until when; see ``failures``
-    # () the largest of ``StepInfo.residual``, of the implicit derivative; else None
+    health: Health  # first divergence of the motion and its time; see ``failures``
+    # () largest ``StepInfo.residual``, for the implicit derivative; else None
     residual: Array | None = None
 
 
@@ -59,24 +59,23 @@ def rollout(
     pushes: Pushes | None = None,
     health: Health | None = None,
 ) -> RolloutResult:
-    """Simulate ``steps`` steps of one character, under forces from outside if ``pushes`` says so.
+    """Simulate ``steps`` steps of one character, with external forces from ``pushes``.
 
     config: the scheme, ``TimeStepping`` (velocities, one solve a step) or ``EventDriven``
     (accelerations, impacts, parts of a step). controller: see controllers.controller; measures by
     name, numbers or arrays of the shape of their initial value; record(sample) is kept for the
     first of every ``record_every`` steps, which must divide ``steps``. A member of a batch that
-    goes non-finite stays so and does not touch the others. Every step is looked at for signs that
-    the motion means nothing any more (energy, speed, depth, see ``simulation.health``);
-    ``failures(result.health)`` names members, reasons and times. health: of the rollout that this
-    one goes on from.
+    becomes non-finite stays so and does not affect the others. Every step is checked for divergence
+    (energy, speed, depth, see ``simulation.health``); ``failures(result.health)`` names members,
+    reasons and times. health: of the rollout that this one continues.
 
     Raises ModelError, ValueError or TypeError, before anything is computed, for arguments that do
     not fit the model or one another (see ``simulation.checks``), a batch among them.
 
     backend: "fused" runs all steps, under ``vmap`` of all members, as one kernel (see
-    ``jaxsim.fused``; of the model, whatever is known when it is traced is built in), "xla" as a
-    scan. They agree to rounding. Forward-mode derivatives need "xla". Raises FuseError where the
-    controller, a measure or the record cannot be fused.
+    ``jaxsim.fused``; numbers of the model that are known when it is traced become constants), "xla"
+    as a scan. They agree to rounding. Forward-mode derivatives need "xla". Raises FuseError where
+    the controller, a measure or the record cannot be fused.
     """
     measures = {} if measures is None else measures
     _check(model, controller, state, config, steps, measures, record, record_every, pushes)
@@ -92,13 +91,13 @@ def rollout(
         result = fuse_one(lambda arrays: simulate(*arrays))(arrays)
     else:
         result = run_compiled(simulate, arrays)
-    if result.residual is not None and checks.known(result.residual):
+    if result.residual is not None and checks.has_values(result.residual):
         _warn_of_residual(result, SOLVED, stacklevel=3)
     return result
 
 
 def _check(model, controller, state, config, steps, measures, record, record_every, pushes) -> None:
-    """The arguments of ``rollout``, once when it is called or traced."""
+    """Check the arguments of ``rollout``, once when it is called or traced."""
     listen()
     checks.check_model(model, values=True)
     checks.check_scheme(model, config)
@@ -110,8 +109,10 @@ def _check(model, controller, state, config, steps, measures, record, record_eve
 
 
 def _of_arrays(simulate, *arguments) -> tuple[Callable, list[Array]]:
-    """``simulate`` as a function of those arguments that are arrays, and these; Python numbers,
-    such as a fixed time step, are built in."""
+    """``simulate`` as a function of its array arguments, and these arrays.
+
+    Python numbers, such as a fixed time step, become constants.
+    """
     leaves, tree = jax.tree.flatten(arguments)
     arrays = [k for k, leaf in enumerate(leaves) if isinstance(leaf, (jax.Array, np.ndarray))]
 
@@ -127,20 +128,20 @@ def _of_arrays(simulate, *arguments) -> tuple[Callable, list[Array]]:
 def _simulate(
     model, controller, state, config, pushes, health, steps, measures, record, record_every
 ) -> RolloutResult:
-    """``rollout`` in plain JAX."""
+    """Run a rollout in plain JAX; arguments as of ``rollout``."""
     state, memory = begin(model, controller, config, state)
-    health = healthy(state) if health is None else health
+    health = initial_health(state) if health is None else health
     folded = {
         name: jax.tree.map(lambda x: jnp.asarray(x, _dtype(x, state)), measure.initial)
         for name, measure in measures.items()
     }
 
-    def one(carry):
+    def take_step(carry):
         state, memory, folded, health, worst = carry
         after, sample = advance(model, controller, config, state, memory, pushes)
         memory, info = sample.memory, sample.info
         folded = {
-            name: folded_in(name, folded[name], measure.update(folded[name], sample))
+            name: fold_measure(name, folded[name], measure.update(folded[name], sample))
             for name, measure in measures.items()
         }
         if config.tells_residual:
@@ -149,40 +150,39 @@ def _simulate(
         return (after, memory, folded, health, worst), sample
 
     def recorded(carry, _):
-        carry, sample = one(carry)
+        carry, sample = take_step(carry)
         return carry, check_record(record(sample))
 
     def several(carry, _):
-        """``record_every`` steps; the record of the first."""
+        """Do ``record_every`` steps and return the record of the first."""
 
         def next_one(both, index):
-            carry, kept = both
-            carry, sample = one(carry)
-            kept = jax.lax.cond(index == 0, lambda _: record(sample), lambda kept: kept, kept)
-            return (carry, kept), None
+            carry, frames = both
+            carry, sample = take_step(carry)
+            frames = jax.lax.cond(index == 0, lambda _: record(sample), lambda old: old, frames)
+            return (carry, frames), None
 
         shapes = jax.eval_shape(lambda c: recorded(c, None)[1], carry)
         empty = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
-        (carry, kept), _ = jax.lax.scan(next_one, (carry, empty), jnp.arange(record_every))
-        return carry, kept
+        (carry, frames), _ = jax.lax.scan(next_one, (carry, empty), jnp.arange(record_every))
+        return carry, frames
 
     worst = jnp.zeros_like(state.time) if config.tells_residual else None
     carry = alike((state, memory, folded, health, worst), model, controller, config, pushes)
     if record is None:
-        carry, kept = jax.lax.scan(lambda c, _: (one(c)[0], None), carry, length=steps)
+        carry, frames = jax.lax.scan(lambda c, _: (take_step(c)[0], None), carry, length=steps)
     elif record_every == 1:
-        carry, kept = jax.lax.scan(recorded, carry, length=steps)
+        carry, frames = jax.lax.scan(recorded, carry, length=steps)
     else:
-        carry, kept = jax.lax.scan(several, carry, length=steps // record_every)
+        carry, frames = jax.lax.scan(several, carry, length=steps // record_every)
     state, memory, folded, health, worst = carry
     finite = jnp.isfinite(state.q).all() & jnp.isfinite(state.qd).all()
-    return RolloutResult(state, memory, folded, kept, finite, health, worst)
+    return RolloutResult(state, memory, folded, frames, finite, health, worst)
 
 
-@jax.jit  # as a whole, so that nothing is seen for a controller that does not look
+@jax.jit  # as a whole, so that an observation that the controller ignores costs nothing
 def begin(model: Model, controller: Any, config: Scheme, state: State) -> tuple[State, Any]:
-    """What ``advance`` goes on from: the state with what the scheme remembers, and the
-    controller's memory."""
+    """Start of a rollout: the state with the scheme's memory, and the controller's memory."""
     state = config.init(model, state)
     return state, controller.init(model, state, config.observe(model, state))
 
@@ -195,29 +195,29 @@ def advance(
     memory: Any,
     forces: Pushes | None = None,
 ) -> tuple[State, Sample]:
-    """One step: observe, ask the controller, step. ``sample.memory`` is the controller's after it.
+    """Advance by one step: observe, update the controller, step.
 
-    state, memory: as ``begin`` gives them, or an earlier step.
+    ``sample.memory`` is the controller's memory after it. state, memory: those of ``begin``, or of
+    an earlier step.
     """
     obs = config.observe(model, state)
-    memory, command = updated(memory, controller.update(memory, model, state, obs, config.dt))
+    memory, command = check_update(memory, controller.update(memory, model, state, obs, config.dt))
     after, info = config.step(model, state, obs, command, forces)
     return after, Sample(model, state, obs, memory, command, info, jnp.asarray(config.dt))
 
 
 def failed_members(result: RolloutResult) -> list[int]:
-    """Indices of the members of a batch whose state went non-finite; see ``failures`` for all that
-    came to mean nothing."""
+    """Indices of members of a batch with a non-finite state; ``failures`` has all divergence."""
     finite = jax.device_get(result.finite).reshape(-1)
     return [i for i, ok in enumerate(finite) if not ok]
 
 
 def warn_of_residual(result: RolloutResult, tolerance: float = SOLVED) -> None:
-    """Warn where ``derivative="implicit"`` is not the derivative of what was simulated.
+    """Warn where ``derivative="implicit"`` is not the derivative of the simulated motion.
 
-    It is that of a solved contact problem; a residual above the tolerance [m/s] at some step says
+    It is that of a solved contact problem; a residual above the tolerance [m/s] at some step means
     that the sweeps left it unsolved. For the host: a rollout that is not traced calls it itself.
-    Of a gradient let the function return the result too, as in ``jax.value_and_grad(loss,
+    For a gradient, let the function return the result too, as in ``jax.value_and_grad(loss,
     has_aux=True)``, and call it with that.
     """
     _warn_of_residual(result, tolerance, stacklevel=3)
@@ -241,6 +241,6 @@ def _warn_of_residual(result: RolloutResult, tolerance: float, stacklevel: int) 
 
 
 def _dtype(x: Any, state: State):
-    """Floats take the state's precision."""
+    """Dtype of a measure's initial value: floats have the state's precision."""
     array = jnp.asarray(x)
     return state.q.dtype if jnp.issubdtype(array.dtype, jnp.floating) else array.dtype

@@ -1,4 +1,4 @@
-"""What is wrong with measures, records and controllers of a rollout, told when it is traced."""
+"""Checks of the measures, records and controllers of a rollout, when it is traced."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -7,17 +7,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxsim.simulation.checks import check_kind, described, is_number, whole_number
+from jaxsim.simulation.checks import check_kind, describe, is_number, whole_number
 
 
 def check_folding(
     steps: Any, measures: Any, kind: type, record: Callable | None, record_every: Any
 ) -> None:
-    """Raise ValueError or TypeError for a length, measures or a record that are none."""
+    """Raise ValueError or TypeError for an invalid length, measure or record."""
     whole_number("steps", steps, 0)
     whole_number("record_every", record_every, 1)
     if record is not None and not callable(record):
-        raise TypeError(f"record is {described(record)}; expected a function of a Sample")
+        raise TypeError(f"record is {describe(record)}; expected a function of a Sample")
     if record is not None and steps % record_every:
         raise ValueError(f"record_every={record_every} does not divide steps={steps}")
     check_kind("measures", measures, Mapping, how=" from names to measures, as largest(...) is one")
@@ -26,21 +26,21 @@ def check_folding(
         for leaf in jax.tree.leaves(measure.initial):
             if not is_number(leaf):
                 raise TypeError(
-                    f"measures[{name!r}] begins with {described(leaf)}; expected numbers"
+                    f"measures[{name!r}] begins with {describe(leaf)}; expected numbers"
                 )
 
 
-def updated(memory: Any, returned: Any) -> tuple[Any, Any]:
-    """What ``controller.update`` returned, checked against the memory that it was given."""
+def check_update(memory: Any, returned: Any) -> tuple[Any, Any]:
+    """Check the return value of ``controller.update`` against its memory, and return it."""
     if not (isinstance(returned, tuple) and len(returned) == 2):
-        raise TypeError(f"controller.update returned {described(returned)}; expected a tuple"
+        raise TypeError(f"controller.update returned {describe(returned)}; expected a tuple"
                         " (memory, command)")  # fmt: skip
     _check_same("controller.update: memory", memory, returned[0], "controller.init")
     return returned
 
 
-def folded_in(name: str, old: Any, new: Any) -> Any:
-    """A measure's new value, in the precision of the old one. Raises where it is another kind."""
+def fold_measure(name: str, old: Any, new: Any) -> Any:
+    """New value of a measure, in the precision of the old one. Raises if the kind differs."""
     what = f"measures[{name!r}]"
     if jax.tree.structure(old) != jax.tree.structure(new):
         raise TypeError(
@@ -48,32 +48,32 @@ def folded_in(name: str, old: Any, new: Any) -> Any:
             " both have to be alike"
         )
 
-    def one(new, old):
+    def cast(new, old):
         if np.shape(new) != np.shape(old):
             raise ValueError(
                 f"{what} begins with shape {np.shape(old)} and becomes {np.shape(new)}; give an"
                 f" initial value of that shape, as in final(f, jnp.zeros({np.shape(new)}))"
             )
-        found = jnp.result_type(new)
-        if jnp.issubdtype(found, jnp.inexact) and not jnp.issubdtype(old.dtype, jnp.inexact):
+        dtype = jnp.result_type(new)
+        if jnp.issubdtype(dtype, jnp.inexact) and not jnp.issubdtype(old.dtype, jnp.inexact):
             raise TypeError(
-                f"{what} begins with {old.dtype} and becomes {found}, which would be cut off; begin"
+                f"{what} begins with {old.dtype} and becomes {dtype}, which would be cut off; begin"
                 " with 0.0"
             )
         return jnp.asarray(new, old.dtype)
 
-    return jax.tree.map(one, new, old)
+    return jax.tree.map(cast, new, old)
 
 
-def check_record(kept: Any) -> Any:
-    """What a record returned. Raises TypeError where it is no tree of arrays."""
-    for path, leaf in jax.tree_util.tree_flatten_with_path(kept)[0]:
+def check_record(record: Any) -> Any:
+    """Check that a record is a tree of arrays, and return it. Raises TypeError if it is not."""
+    for path, leaf in jax.tree_util.tree_flatten_with_path(record)[0]:
         if not is_number(leaf):
             raise TypeError(
-                f"record returned {described(leaf)} at {jax.tree_util.keystr(path) or 'its root'};"
+                f"record returned {describe(leaf)} at {jax.tree_util.keystr(path) or 'its root'};"
                 " expected arrays, alone or in tuples, dicts or registered dataclasses"
             )
-    return kept
+    return record
 
 
 def _check_same(what: str, old: Any, new: Any, source: str) -> None:
@@ -86,7 +86,7 @@ def _check_same(what: str, old: Any, new: Any, source: str) -> None:
     for (path, x), y in pairs:
         at = what + jax.tree_util.keystr(path)
         if not is_number(x):
-            raise TypeError(f"{at} is {described(x)}; expected numbers")
+            raise TypeError(f"{at} is {describe(x)}; expected numbers")
         if np.shape(x) != np.shape(y):
             raise TypeError(f"{at} has shape {np.shape(x)}, and {source} gave {np.shape(y)}")
         found, begun = jnp.result_type(x), jnp.result_type(y)

@@ -1,4 +1,4 @@
-"""The rows of a step as blocks for the solver, and its impulses by contact, limit and grip."""
+"""Constraint rows of a step as blocks for the solver, and impulses by contact, limit and grip."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -9,16 +9,18 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from jaxsim.collision.nearest import Chosen
-from jaxsim.constraints.rows import Layout, contact_jacobian
+from jaxsim.constraints.rows import RowLayout, contact_jacobian
 from jaxsim.solvers.idle import unless_idle
 from jaxsim.solvers.pgs import RowGroup
 
-PACK = 8  # chosen contacts that are left out together while their places are empty
+PACK = 8  # number of contact slots that are skipped together while empty
 
 
-def packs(layout: Layout, chosen: Chosen | None) -> list[tuple[slice, Array]]:
-    """The rows of chosen contacts by the pack, and whether there is a contact among them: the
-    places fill in order. Without a choice there are none."""
+def packs(layout: RowLayout, chosen: Chosen | None) -> list[tuple[slice, Array]]:
+    """Packs of chosen contacts: slice of their rows, and () bool if there is a contact in them.
+
+    Slots fill in order. Without a choice there are no packs.
+    """
     if chosen is None:
         return []
     k, n = layout.contact_rows, layout.contacts
@@ -29,7 +31,7 @@ def packs(layout: Layout, chosen: Chosen | None) -> list[tuple[slice, Array]]:
 
 
 def contact_rows(model, kin, contacts, frame, chosen, acting) -> Array:
-    """``contact_jacobian`` of all; in a kernel without the ``packs`` that are empty."""
+    """``contact_jacobian`` of all contacts; a fused kernel skips empty ``packs``."""
 
     def at_once():
         return contact_jacobian(model, kin, contacts, frame, chosen)
@@ -50,10 +52,12 @@ def contact_rows(model, kin, contacts, frame, chosen, acting) -> Array:
 
 
 def row_groups(
-    layout: Layout, x, target, friction, acting: Sequence[tuple[slice, Array]] = ()
+    layout: RowLayout, x, target, friction, acting: Sequence[tuple[slice, Array]] = ()
 ) -> tuple[RowGroup, ...]:
-    """Contacts, by ``packs`` where there are any, limits and grips, padded with idle rows (x = 0)
-    to whole blocks."""
+    """Row groups of contacts (by ``packs`` if there are any), limits and grips.
+
+    Padded with idle rows (x = 0) to whole blocks.
+    """
     k, size = layout.contact_rows, layout.contact_block
     first, last = layout.contacts * k, x.shape[0] - layout.grips * layout.grip_rows
     contacts = []
@@ -95,7 +99,7 @@ def _blocks(x, target, friction, blocks: int, points: int) -> RowGroup:
     )
 
 
-def split_impulses(layout: Layout, impulse: Array) -> tuple[Array, Array, Array]:
+def split_impulses(layout: RowLayout, impulse: Array) -> tuple[Array, Array, Array]:
     """Impulses of the contacts (nc, K), limits (nl,) and grips (ng, K), without padding."""
     n, last = layout.n_contact_rows, layout.n_contact_rows + layout.n_limit_rows
     of_contact = impulse[:n].reshape(-1, layout.contact_rows)[: layout.contacts]

@@ -1,10 +1,10 @@
-"""What a scheme is: the numbers of one way to advance a character, and the step itself.
+"""Protocol of a scheme: the settings of a time integration, and the step itself.
 
     state = scheme.init(model, state)
     obs = scheme.observe(model, state)
     state, info = scheme.step(model, state, obs, command, forces)
 
-A rollout does this many times, whatever the scheme. ``TimeStepping`` is time stepping at velocity
+A rollout does this many times, with any scheme. ``TimeStepping`` is time stepping at velocity
 level, ``EventDriven`` the event-driven scheme at acceleration level, and
 ``synthesis.scheme.PerStepOptimisation`` finds each next state by an optimisation.
 """
@@ -27,9 +27,9 @@ T = TypeVar("T")
 
 
 def register_scheme(cls: type[T]) -> type[T]:
-    """Register a frozen dataclass as a pytree whose checks are for what a user gives.
+    """Register a frozen dataclass as a pytree that is checked only when a user makes it.
 
-    Fields marked static shape the program. JAX puts other things than numbers in the fields of a
+    Fields marked static shape the program. JAX puts other values than numbers in the fields of a
     pytree (axes of ``vmap``, tangents, tracers), so ``__post_init__`` does not run there.
     """
     static = tuple(f.name for f in fields(cls) if f.metadata.get("static"))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""One time step: pose and contacts -> control -> free motion -> impulses -> new state.
+"""Time stepping: pose and contacts -> control -> free motion -> impulses -> new state.
 
 The step is semi-implicit Euler at velocity level. Damping, passive and of the PD controllers, is
 implicit: the free motion and the impulses see M + h D in the place of M, so that a light hand
@@ -16,7 +16,7 @@ from jax import Array, lax
 
 from jaxsim.collision.ahead import contacts_ahead
 from jaxsim.collision.contacts import Contacts, find_contacts, take
-from jaxsim.collision.nearest import Chosen, nearest, solved_for
+from jaxsim.collision.nearest import Chosen, contact_count, nearest
 from jaxsim.collision.slots import contact_slots
 from jaxsim.constraints.rows import (
     contact_frame,
@@ -47,11 +47,11 @@ from jaxsim.options import option
 from jaxsim.ranges import check_ranges
 from jaxsim.simulation import checks
 from jaxsim.simulation.external import link_wrenches, with_friction
-from jaxsim.simulation.health import Health, watched
+from jaxsim.simulation.health import Health, update_health
 from jaxsim.simulation.integrators import kinetic_by_work
 from jaxsim.simulation.measures import Measure, Sample, contact_measures
-from jaxsim.simulation.move import momentum_change, whipped
-from jaxsim.simulation.prescribed import FreeMotion, closed_grips, prescribed
+from jaxsim.simulation.move import momentum_change, whip_weight
+from jaxsim.simulation.prescribed import FreeMotion, closed_grips, prescribed_motion
 from jaxsim.simulation.pushes import Pushes, push_torque
 from jaxsim.simulation.records import Control, Observation, StepInfo
 from jaxsim.simulation.row_blocks import contact_rows, packs, row_groups, split_impulses
@@ -73,35 +73,35 @@ from jaxsim.solvers.tree_factor import lower_product, solve_lower, solve_upper, 
 DERIVATIVES = ("iteration", "implicit")
 IMPACTS = ("at_once", "successive")
 SWIFT = 1.0  # a step whose fastest degree of freedom is slower has less tolerance [m/s, rad/s]
-STILL = 1e-6  # of the tolerance, at the least
+STILL = 1e-6  # least factor on the tolerance
 
 
 class ContactScheme(Scheme):
     """Base of schemes that step with contacts: observation, health and checks."""
 
     def observe(self, model: Model, state: State) -> Observation:
-        """``observe`` with this scheme's numbers."""
+        """Observe a state with this scheme's touch distance, see ``observe``."""
         return observe(model, state, self)
 
     def watch(self, health: Health, model: Model, state: State, obs, after: State, info) -> Health:
-        """Energy, speed, depth: see ``simulation.health``."""
-        return watched(health, model, state, obs, after, info)
+        """Watch energy, speed and depth of a step: see ``simulation.health``."""
+        return update_health(health, model, state, obs, after, info)
 
     def measures(self, model: Model) -> dict[str, Measure]:
-        """Depth, residual, contacts left out, grips torn off: see ``contact_measures``."""
+        """Measures of depth, residual, dropped contacts, broken grips: see ``contact_measures``."""
         return contact_measures(model)
 
     def torque(self, command: Control, info: Any) -> Array:
-        """(nv,) the command's, and what prescribed motion took [N m or N]."""
+        """(nv,) torque of the command and of prescribed motion [N m or N]."""
         return command.torque + info.motion_force
 
     def contact_links(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
-        """(nc,), (nc,) of each place for a contact, -1 for the world."""
+        """(nc,), (nc,) links of both sides of each contact slot, -1 for the world."""
         slots = contact_slots(model.topology)
         return np.asarray(slots.link_a), np.asarray(slots.link_b)
 
     def keep(self, model: Model, sample: Sample) -> dict[str, Array]:
-        """The grips: where they are (ng, 3) [m], their forces (ng, 3) [N], which hold (ng,)."""
+        """Fields of a record: grips' positions (ng, 3) [m], forces (ng, 3) [N], closed (ng,)."""
         kin, links = sample.obs.kin, np.array(model.topology.grip_link, int)
         return {
             "grip_pos": kin.link_pos[links] + rotate(kin.link_rot[links], model.grip_point),
@@ -110,28 +110,28 @@ class ContactScheme(Scheme):
         }
 
     def check(self, model: Model) -> None:
-        """Raise ValueError or TypeError for a number that cannot be simulated with."""
+        """Raise ValueError or TypeError for an invalid number of the scheme."""
         checks.check_config(model, self, type(self))
 
 
 @register_scheme
 @dataclass(frozen=True)
 class TimeStepping(ContactScheme):
-    """Numbers of the integrator; those that are not marked static may be batched.
+    """Time stepping at velocity level, with contacts; numbers not marked static may be batched.
 
-    A step does ``sweeps`` passes of the solver, and more while the last one changed the velocity of
+    A step does ``sweeps`` sweeps of the solver, and more while the last one changed the velocity of
     a row by over ``tolerance``, up to ``most_sweeps``: accelerated ones, see ``solvers.adaptive``.
-    Where all is slower than ``SWIFT`` the tolerance is less in proportion, so that stacks rest.
-    With ``most_sweeps`` 0, or up to ``sweeps``, it does ``sweeps`` plain passes.
+    Where all dofs are slower than ``SWIFT`` the tolerance is less, so that stacks come to rest.
+    With ``most_sweeps`` 0, or up to ``sweeps``, it does ``sweeps`` plain sweeps.
 
-    Where a model has more than ``contacts`` places for a contact, the nearest are solved for, and
-    ``StepInfo.dropped_contacts`` counts those without a place. None: see ``collision.nearest``.
+    Where a model has more than ``contacts`` contact slots, the nearest are solved for, and
+    ``StepInfo.dropped_contacts`` counts contacts without a slot. None: see ``collision.nearest``.
 
     derivative: of the impulses, "iteration" (that of the sweeps) or "implicit" (that of the solved
-    problem, see ``solvers.implicit``: exact with sweeps enough to solve it, and less costly). Of
+    problem, see ``solvers.implicit``: exact with enough sweeps to solve it, and less costly). For
     sweeps beyond the first ``sweeps`` it is approximate, so for exact gradients through hard
-    impacts give ``most_sweeps=0``, with ``sweeps`` enough.
-    smoothing: of the implicit derivative, and of nothing else.
+    impacts set ``most_sweeps=0``, with enough ``sweeps``.
+    smoothing: relaxes the implicit derivative only.
     impacts: those of a step, "at_once" as one problem of all contacts, or "successive", one contact
     after the other as in ``solvers.successive``.
     """
@@ -219,7 +219,7 @@ class TimeStepping(ContactScheme):
         return self.derivative == "implicit"
 
     def init(self, model: Model, state: State) -> State:
-        """The state with impulses to start the next step from: its own, else zeros."""
+        """Add warm-start impulses to a state: zeros, unless it has some."""
         return with_warm_start(model, state)
 
     def step(
@@ -230,12 +230,12 @@ class TimeStepping(ContactScheme):
         command: Control,
         forces: Pushes | None = None,
     ) -> tuple[State, StepInfo]:
-        """``step`` with this scheme's numbers."""
+        """Run ``step`` with this scheme's numbers."""
         return step(model, state, obs, command, self, forces)
 
 
 def observe(model: Model, state: State, config: Any) -> Observation:
-    """Kinematics and contacts of a state; config: a scheme, whose ``touch_distance`` counts.
+    """Kinematics and contacts of a state; config: a scheme, whose ``touch_distance`` is used.
 
     Raises ModelError for a state that is not of the model.
     """
@@ -263,7 +263,7 @@ def step(
 ) -> tuple[State, StepInfo]:
     """Advance one character by ``config.dt``; ``obs`` is ``observe(model, state, config)``.
 
-    pushes: forces from outside; one acts in a step if it does at the step's first instant.
+    pushes: external forces; one acts in a step if it does at the step's first instant.
     Non-finite input gives non-finite output of this member of a batch alone.
 
     Raises ModelError, ValueError or TypeError for arguments of another shape, dtype or kind than
@@ -298,12 +298,14 @@ def step(
         if pushes is not None or control.external is not None:
             force = force + pushed
         free = FreeMotion(M, rows, target, dt * force)
-        given = prescribed(model, state, control, dt, jnp.maximum(config.stabilization_time, dt))
-        rest = free if given is None else free.without(*given, state.qd)
-        free_of = jnp.ones_like(force) if given is None else jnp.where(given[0], 0.0, 1.0)
+        motion = prescribed_motion(
+            model, state, control, dt, jnp.maximum(config.stabilization_time, dt)
+        )
+        rest = free if motion is None else free.without(*motion, state.qd)
+        free_of = jnp.ones_like(force) if motion is None else jnp.where(motion[0], 0.0, 1.0)
         acting = packs(layout, chosen)
         L, white, change = whiten_rows(top, rest.M, rest.rows, rest.change, acting)
-        begun = lower_product(top, L, state.qd)
+        y_start = lower_product(top, L, state.qd)
 
         def whitened(force: Array) -> Array:
             return solve_upper(top, L, (dt * free_of * force)[:, None])[:, 0]
@@ -313,11 +315,11 @@ def step(
 
         def velocity(y: Array) -> Array:
             qd = solve_lower(top, L, y)
-            return qd if given is None else jnp.where(given[0], given[1], qd)
+            return qd if motion is None else jnp.where(motion[0], motion[1], qd)
 
         late = jnp.zeros_like(change)  # of the velocity products, what comes after the move
         if second:
-            first, so_far = bias, begun + change
+            first, so_far = bias, y_start + change
             bias = mean_bias(
                 model,
                 pose,
@@ -328,7 +330,7 @@ def step(
             change = change + whitened(first - bias)
             late = whitened(gravity_force(model, pose) - bias) / 2
     with jax.named_scope("impulses"):
-        y, blows = begun, None
+        y, blows = y_start, None
         if config.impacts == "successive" and layout.contacts:
             y, blows = after_impacts(
                 _impacts(contacts, layout, white, target - rest.target, config), y
@@ -363,7 +365,7 @@ def step(
 
                 return unless_idle(excess > 0, braked)
 
-            whip = whipped(top, dt * solved)
+            whip = whip_weight(top, dt * solved)
             qd = solved + whip * unless_idle(whip > 0, limited)
             after = with_velocity(top, after, qd)
             y = lower_product(top, L, qd)
@@ -376,8 +378,8 @@ def step(
     if blows is not None:
         contact_force = contact_force + jnp.sum(blows[:, :, None] * frame, axis=1) / dt
         acted = impulses.at[: blows.size].add(blows.reshape(-1))
-    if given is not None:
-        motion_force = jnp.where(given[0], free.missing(solved - state.qd, acted), 0.0) / dt
+    if motion is not None:
+        motion_force = jnp.where(motion[0], free.missing(solved - state.qd, acted), 0.0) / dt
     drive = control.torque - control.damping * (solved - state.qd) + pushed + motion_force
     gained = jnp.maximum(impulses * target, 0.0)
     if chosen is not None:
@@ -393,8 +395,8 @@ def step(
         penetration=safe_max(jnp.append(-obs.contacts.gap, 0.0)),
         dropped_contacts=jnp.zeros((), int) if chosen is None else chosen.dropped_contacts,
         kinetic_before=kinetic_energy(model, kin, state.qd)
-        if second and given is None
-        else _kinetic(begun, state.qd, dt * damping, free_of),
+        if second and motion is None
+        else _kinetic(y_start, state.qd, dt * damping, free_of),
         kinetic_after=_kinetic(y, qd, dt * damping, free_of),
         work=dt * jnp.sum(jnp.maximum(drive * (state.qd + solved) / 2, 0.0))
         + jnp.sum(gained[impulses.size - of_grip.size :]),
@@ -409,16 +411,18 @@ def step(
 def tolerance_at(config: TimeStepping, qd: Array) -> Array:
     """() tolerance of the solver at velocities qd (nv,): less where all are slow.
 
-    What sways by less than a fixed tolerance would never come to rest, and what sways by less than
-    a fixed number of times the tolerance neither: it falls with the square of the speed.
+    A stack that sways by less than a fixed tolerance would never come to rest, nor with a tolerance
+    proportional to the speed: it falls with the square of the speed.
     """
     fastest = jnp.max(jnp.abs(lax.stop_gradient(qd)), initial=0.0)
     return config.tolerance * jnp.clip((fastest / SWIFT) ** 2, STILL, 1.0)
 
 
 def _solved(groups: tuple[RowGroup, ...], y: Array, warm, config: TimeStepping, tolerance: Array):
-    """Families with their impulses, without those that are empty, and y (nv,) that these lead to;
-    warm (n,): the last impulses of all, one after the other."""
+    """Solve the row groups that are not empty: groups with impulses, and the velocity y (nv,).
+
+    warm (n,): last impulses of all groups, one after the other.
+    """
     groups = tuple(f for f in groups if f.target.size)
     ends = np.cumsum([f.target.size for f in groups], dtype=int)
     groups = tuple(
@@ -450,25 +454,25 @@ def check_control(model: Model, control: Control) -> None:
 
 
 def _kinetic(y: Array, qd: Array, damping: Array, counted: Array) -> Array:
-    """() energy of the counted dofs from L v, where L^T L is the inertia and the damping."""
+    """() kinetic energy of the counted dofs from y = L v, with L^T L inertia and damping."""
     return 0.5 * jnp.sum(counted * (y * y - damping * qd * qd))
 
 
 def _of_all_slots(top, layout, chosen, of_contact: Array, impulse: Array) -> Array:
-    """Impulses of the rows of all contacts, from those of the chosen ones."""
+    """Impulses of the rows of all contact slots, from those of the chosen contacts."""
     of_contact = chosen.scatter(of_contact)
     padding = jnp.zeros(row_layout(top).n_contact_rows - of_contact.size, impulse.dtype)
     return jnp.concatenate([of_contact.reshape(-1), padding, impulse[layout.n_contact_rows :]])
 
 
 def _rows(model, state, kin, contacts, chosen, frame, control, config):
-    """J of the limits, and of all rows J (m, nv) and the velocities they are to reach (m,)."""
+    """Jacobian of the limits, Jacobian (m, nv) of all rows, and their target velocities (m,)."""
     top, dt, layout = model.topology, config.dt, row_layout(model.topology, contacts.gap.shape[0])
-    # undone within a step at the earliest: what overshoots comes back the further, step by step
+    # recovery within less than a step would overshoot, further with every step
     recovery_time = jnp.maximum(config.stabilization_time, dt)
     J = contact_rows(model, kin, contacts, frame, chosen, packs(layout, chosen))
     approach = matmul(J[:, 0], state.qd)
-    if config.impacts == "successive":  # which bounce by themselves
+    if config.impacts == "successive":  # whose bounces are resolved before
         contacts = dataclasses.replace(contacts, restitution=jnp.zeros_like(contacts.restitution))
     normal_target = contact_targets(
         contacts,
@@ -492,7 +496,7 @@ def _rows(model, state, kin, contacts, chosen, frame, control, config):
 
 
 def _impacts(contacts, layout, white: Array, given: Array, config: TimeStepping) -> Impacts:
-    """Impacts within the step, in whitened rows; given (m,): what prescribed motion adds."""
+    """Impacts within the step, in whitened rows; given (m,): share of prescribed motion [m/s]."""
     k = layout.contact_rows
     last = layout.contacts * k
     reaches = -jnp.maximum(contacts.gap, 0.0) / config.dt
@@ -510,9 +514,9 @@ def _impacts(contacts, layout, white: Array, given: Array, config: TimeStepping)
 def choose(
     model: Model, kin: Kinematics, contacts: Contacts, config: TimeStepping
 ) -> Chosen | None:
-    """The contacts that a step solves for; None for all."""
+    """Choose the contacts that a step solves for; None for all."""
     slots = contact_slots(model.topology)
-    count = solved_for(slots.count, config.contacts)
+    count = contact_count(slots.count, config.contacts)
     if count == slots.count:
         return None
     approach = jnp.zeros_like(contacts.gap)
@@ -525,7 +529,7 @@ def choose(
 
 
 def _touching(model: Model, contacts: Contacts, distance) -> Array:
-    """(nl,) bool from the slots' gaps."""
+    """(nl,) bool: links with a contact nearer than ``distance`` [m]."""
     slots = contact_slots(model.topology)
     links = np.arange(model.topology.n_links)[:, None]
     belongs = (slots.link_a[None] == links) | (slots.link_b[None] == links)

@@ -1,4 +1,4 @@
-"""The impulses of the last step, from which the solver of the next one starts."""
+"""Warm start: impulses of the last step, from which the solver of the next one starts."""
 
 from dataclasses import dataclass
 
@@ -7,25 +7,25 @@ import jax.numpy as jnp
 from jax import Array
 
 from jaxsim.collision.nearest import Chosen
-from jaxsim.constraints.rows import Layout, row_layout
+from jaxsim.constraints.rows import RowLayout, row_layout
 from jaxsim.model.errors import ModelError
 from jaxsim.model.model import Model
 from jaxsim.model.state import State
 from jaxsim.model.topology import Topology
-from jaxsim.simulation.checks import check_array, described
+from jaxsim.simulation.checks import check_array, describe
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class WarmStart:
-    """What time stepping remembers."""
+    """Memory of time stepping between steps."""
 
     impulse: Array  # (n_rows,) last impulses of the constraint rows [N s]
-    rest: Array | None = None  # (nq,) what rounding left of q in float32 [m, rad]; else None
+    rest: Array | None = None  # (nq,) rounding remainder of q in float32 [m, rad]; else None
 
 
 def with_warm_start(model: Model, state: State) -> State:
-    """The state with the impulses that it has, or zeros where it has none of these."""
+    """Add a warm start of zeros to a state, unless it has one, which is checked."""
     if isinstance(state.solver, WarmStart):
         check_warm_start(model, state)
         return state
@@ -36,7 +36,7 @@ def with_warm_start(model: Model, state: State) -> State:
 
 
 def rest_of(state: State) -> Array | None:
-    """(nq,) what rounding left of a state's q; None where nothing remembers it."""
+    """(nq,) rounding remainder of a state's q; None where it has no such memory."""
     return state.solver.rest if isinstance(state.solver, WarmStart) else None
 
 
@@ -44,7 +44,7 @@ def check_warm_start(model: Model, state: State) -> None:
     """Raise ModelError unless the state has the impulses of this model's rows."""
     if not isinstance(state.solver, WarmStart):
         raise ModelError(
-            f"state.solver is {described(state.solver)}; begin with config.init(model, state),"
+            f"state.solver is {describe(state.solver)}; begin with config.init(model, state),"
             " which makes what a step starts from, and go on with the state that step returns"
         )
     shape = (row_layout(model.topology).n_rows,)
@@ -65,8 +65,8 @@ def check_warm_start(model: Model, state: State) -> None:
         ) from None
 
 
-def warm_start(top: Topology, layout: Layout, impulse: Array, chosen: Chosen | None):
-    """(n,) the last impulses of contacts, limits and grips, with the padding of the blocks."""
+def warm_start(top: Topology, layout: RowLayout, impulse: Array, chosen: Chosen | None):
+    """(n,) last impulses of contacts, limits and grips, with the padding of the blocks."""
     full = row_layout(top)
     n = full.n_contact_rows
     of_contact = impulse[:n]

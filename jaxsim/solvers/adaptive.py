@@ -1,26 +1,27 @@
 """Projected Gauss-Seidel with as many sweeps as a step needs, accelerated.
 
-A body at rest or in flight is solved by a sweep or two from its warm start; one that falls on bent
-joints takes many. ``solve`` does ``sweeps`` passes, and goes on, to ``most`` at the most, while the
-last one changed the velocity of some row by more than ``tolerance``. Members of a batch that are
-done wait for the lanes of their vector in a fused kernel; under XLA until few (``FEW``) go on,
-which then are a batch of their own.
+A body at rest or in flight is solved by a sweep or two from its warm start; a fall on bent joints
+takes many. ``solve`` does ``sweeps`` sweeps, and continues, up to ``most``, while the last one
+changed the velocity of some row by more than ``tolerance``. Members of a batch that are done wait
+for the lanes of their vector in a fused kernel; under XLA until a small share (``FEW``) continues,
+which then is a batch by itself.
 
-The last three of the first ``sweeps`` passes and those that follow are accelerated: they begin
-ahead of the end of the last one by beta of the last step from end to end. With r1, r2 by how much
-the last two passes changed y from where they began, beta is what makes r2 + beta (r2 - r1) the
-shortest: Anderson acceleration of depth one (Walker and Ni 2011), the secant method where one
-error is left. In whitened coordinates the length is that of the kinetic energy. Errors that shrink
-slowly are left behind (beta > 0, to ``AHEAD``), those that change their sign from pass to pass are
-averaged (beta < 0, to ``-BACK``). beta is 0 after a pass that changed more than the last one, and
-after one that changed next to nothing: it would be a ratio of roundings. A pass that changed
-``MISSED`` times as much as the last one began too far ahead: the next one begins where the one
-before it ended (``UNDO``), with an eighth as the bound of beta. A pass, which projects, is always
-the last.
+The last three of the first ``sweeps`` sweeps and all later ones are accelerated: they begin ahead
+of the end of the last one by beta times the last step from end to end. With r1, r2 the changes of y
+by the last two sweeps, each from where it began, beta minimises the length of r2 + beta (r2 - r1):
+Anderson acceleration of depth one (Walker and Ni 2011), the secant method where one error is left.
+In whitened coordinates the length is that of the kinetic energy. Errors that shrink slowly are
+extrapolated (beta > 0, to ``AHEAD``), those that change their sign from sweep to sweep are averaged
+(beta < 0, to ``-BACK``). beta is 0 after a sweep that changed more than the last one, and after one
+that changed next to nothing: it would be a ratio of roundings. A sweep that changed ``MISSED``
+times as much as the last one began too far ahead: the next one begins where the one before it ended
+(``UNDO``), with an eighth as the bound of beta. The last operation is always a sweep, which
+projects.
 
-Gradients: of the first ``sweeps`` that of the iteration. A loop of unknown length has none in
-reverse, so what goes on is linearised where it ended, and carries the changes on by ``sweeps``
-linear passes, as ``implicit`` does; where nothing went on the derivative is that of the passes.
+Gradients: that of the iteration for the first ``sweeps``. A loop of unknown length has none in
+reverse, so later sweeps are linearised where they ended, and the changes are propagated by
+``sweeps`` linear sweeps, as in ``implicit``; without later sweeps the derivative is that of the
+iteration.
 """
 
 from collections.abc import Callable
@@ -41,11 +42,11 @@ from jaxsim.solvers import pgs
 from jaxsim.solvers.pgs import RowGroup
 
 AHEAD, BACK = 30.0, 0.5  # bounds of beta and -beta
-ACCELERATED = 3  # of the passes that each step does, the last ones
-MISSED = 1000.0  # a sum of squares that many times the last one
-UNDO = -1.0  # beta with which a pass begins where the last but one ended
-FEW = 0.125  # share of a batch whose members go on without the others
-LITTLE = 0.1  # of the tolerance: what changes less is not accelerated
+ACCELERATED = 3  # number of accelerated sweeps among those that each step does, the last ones
+MISSED = 1000.0  # ratio of a sum of squares to the last one, from which a sweep is undone
+UNDO = -1.0  # beta with which a sweep begins where the last but one ended
+FEW = 0.125  # share of a batch whose members continue without the others
+LITTLE = 0.1  # least change that is accelerated, relative to the tolerance
 
 
 def solve(
@@ -55,14 +56,14 @@ def solve(
     most: int,
     tolerance: Array | float,
 ) -> tuple[tuple[RowGroup, ...], Array]:
-    """At least ``sweeps`` passes and up to ``most``; tolerance () [m/s, rad/s].
+    """Solve by at least ``sweeps`` and up to ``most`` sweeps; tolerance () [m/s, rad/s].
 
-    With ``most`` up to ``sweeps`` it is ``pgs.solve``: so many plain passes.
+    If ``most`` does not exceed ``sweeps``, it is ``pgs.solve`` with plain sweeps.
     """
     if most <= sweeps:
         return pgs.solve(groups, y, sweeps)
-    scales, unit, coupling, y = pgs.prepared(groups, y)
-    y, begin = pgs.swept(unit, coupling, y, _plain(sweeps))
+    scales, unit, coupling, y = pgs.scale_problem(groups, y)
+    y, begin = pgs.run_sweeps(unit, coupling, y, _plain(sweeps))
     limit = jnp.asarray(tolerance, y.dtype)
     y, impulses = _iterated(sweeps, most, unit, coupling, scales, y, begin, limit)
     solved = tuple(
@@ -73,26 +74,26 @@ def solve(
 
 
 class Pass(NamedTuple):
-    """State of the iteration after a pass."""
+    """State of the iteration after a sweep."""
 
-    count: Array  # () passes
+    count: Array  # () sweeps
     y: Array  # (nv,)
     impulses: tuple[Array, ...]  # of unit rows, an array a group
-    y_step: Array  # (nv,) from the end of the pass before
-    steps: tuple[Array, ...]  # and the impulses'
-    r: Array  # (nv,) by how much the pass changed y from where it began
-    change: Array  # () and the velocity of a row at most
-    beta: Array  # () share of the step by which the next pass begins ahead
+    y_step: Array  # (nv,) change of y from the end of the sweep before
+    steps: tuple[Array, ...]  # changes of the impulses from there
+    r: Array  # (nv,) change of y from where the sweep began
+    change: Array  # () largest change of a row's velocity
+    beta: Array  # () share of the step by which the next sweep begins ahead
     ahead: Array  # () bound of beta
 
 
 def _plain(sweeps: int) -> int:
-    """Number of plain passes before the accelerated ones."""
+    """Number of plain sweeps before the accelerated ones."""
     return max(sweeps - ACCELERATED, 0)
 
 
 def _begun(sweeps: int, y: Array, impulses: tuple[Array, ...]) -> Pass:
-    """After the plain passes."""
+    """Initial state of the accelerated sweeps, after the plain ones."""
     count = jnp.full((), _plain(sweeps), jnp.int32)
     none, still = jnp.zeros_like(y), tuple(map(jnp.zeros_like, impulses))
     zero, inf = jnp.zeros((), y.dtype), jnp.full((), jnp.inf, y.dtype)
@@ -100,7 +101,7 @@ def _begun(sweeps: int, y: Array, impulses: tuple[Array, ...]) -> Pass:
 
 
 def _next(unit, coupling, scales, tolerance: Array, now: Pass) -> Pass:
-    """One more pass."""
+    """Do one accelerated sweep."""
 
     def visited(block, carry, numbers):
         (y, change), (last, step, scale) = carry, numbers
@@ -128,14 +129,14 @@ def _next(unit, coupling, scales, tolerance: Array, now: Pass) -> Pass:
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1))
 def _iterated(sweeps, most, unit, coupling, scales, y, impulses, tolerance):
-    """y (nv,) and the impulses of unit rows after all passes, as one loop."""
+    """y (nv,) and the impulses of unit rows after all sweeps, as one loop."""
     end = _loop(sweeps, most, unit, coupling, scales, _begun(sweeps, y, impulses), tolerance)
     return end.y, end.impulses
 
 
 @_iterated.defjvp
 def _iterated_jvp(sweeps, most, primals, tangents):
-    """Derivative: of the first passes as a scan, then of the loop that goes on."""
+    """Derivative of the first sweeps as a scan, then of the later ones, see ``_go_on_jvp``."""
 
     def by_scan(unit, coupling, scales, y, impulses, tolerance):
         def once(now, _):
@@ -149,7 +150,7 @@ def _iterated_jvp(sweeps, most, primals, tangents):
 
 
 def _loop(least: int, most: int, unit, coupling, scales, now: Pass, tolerance) -> Pass:
-    """After ``least`` passes, or more while they change much."""
+    """Do ``least`` sweeps, and more while they change a velocity by more than the tolerance."""
     now = alike(now, unit)
     if mesh_axes(now.y):
         return _one_loop(least, most, unit, coupling, scales, now, tolerance)
@@ -158,7 +159,7 @@ def _loop(least: int, most: int, unit, coupling, scales, now: Pass, tolerance) -
 
 @cache
 def _loop_of(least: int, most: int) -> Callable:
-    """``_one_loop``, and one of its own for batches."""
+    """``_one_loop`` with a batching rule, ``_batch_loop``."""
     loop = custom_vmap(partial(_one_loop, least, most))
 
     @loop.def_vmap
@@ -186,9 +187,9 @@ def _one_loop(least: int, most: int, unit, coupling, scales, now: Pass, toleranc
 
 
 def _batch_loop(least: int, most: int, size: int, *args) -> Pass:
-    """Each member's ``_one_loop``; args as its, with members first.
+    """``_one_loop`` of each member of a batch; args with a leading axis of members.
 
-    All members are worked on while more than a share ``FEW`` go on, then the others alone.
+    All members take part while more than a share ``FEW`` continues, then only those that do.
     """
     few = round(FEW * size)
     *rows, now, tolerance = args
@@ -201,7 +202,7 @@ def _batch_loop(least: int, most: int, size: int, *args) -> Pass:
 
 
 def _until(few: int, least: int, most: int, rows, now: Pass, tolerance) -> Pass:
-    """Passes over a batch until at most ``few`` members go on; the others stay as they are."""
+    """Sweep a batch until at most ``few`` members continue; members that are done do not change."""
 
     def on(now):
         return _goes_on(least, most, now, tolerance)
@@ -220,7 +221,7 @@ def _until(few: int, least: int, most: int, rows, now: Pass, tolerance) -> Pass:
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1))
 def _go_on(sweeps, most, unit, coupling, scales, now: Pass, tolerance):
-    """y (nv,) and the impulses of unit rows after more passes, if any are needed."""
+    """y (nv,) and the impulses of unit rows after more sweeps, if any are needed."""
     end = _loop(0, most, unit, coupling, scales, now, tolerance)
     return end.y, end.impulses
 
@@ -246,7 +247,7 @@ def _go_on_jvp(sweeps, most, primals, tangents):
 
 
 def linear_sweeps(unit, coupling, cone, at, begin, targets, frictions, sweeps: int):
-    """``sweeps`` passes linearised at (y, impulses), on changes that begin as ``begin``.
+    """Propagate changes by ``sweeps`` sweeps linearised at (y, impulses), from ``begin``.
 
     targets, frictions: the changes of the rows' numbers, an array a group each. Returns the
     changes of y and, as a tuple, of the impulses.

@@ -1,9 +1,8 @@
-"""Work on constraint rows that is left out where there are none.
+"""Skip work on constraint rows that are all zeros.
 
-Where a step chooses contacts from many places, most of the chosen places are empty at most times:
-their rows are zeros, and so is all that follows from them. XLA computes with them all the same, for
-a batch does the work of its busiest member in any case. In a fused kernel only the members beside
-one another, a vector of lanes, have to agree.
+Most contact slots of a step are empty most of the time: their rows are zeros, and so are all
+results of them. XLA computes them all the same, for a batch does the work of its busiest member in
+any case. In a fused kernel only the members beside one another, a vector of lanes, have to agree.
 """
 
 from collections.abc import Callable
@@ -17,9 +16,9 @@ from jaxsim.math.varying import mesh_axes
 
 
 def unless_idle(used: Array | None, work: Callable, *args, idle: Callable | None = None) -> Any:
-    """work(*args), for rows that may be idle: then what ``idle`` says, which has to be the same.
+    """work(*args), or the equal ``idle(*args)`` where its rows are idle.
 
-    used () bool, None for always; idle(*args): by default zeros of the shapes that work returns.
+    used () bool, None for always; idle: by default zeros of the shapes that work returns.
     """
     if used is None or mesh_axes(used):  # a kernel is traced without a mesh
         return work(*args)

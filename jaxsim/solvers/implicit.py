@@ -1,24 +1,24 @@
 """Derivatives of solved complementarity problems, from the conditions that hold at the solution.
 
 A solution is a fixed point f = P(f - r(f)) of the projection onto what forces may be, with r the
-rows' residual velocities (rows scaled to answer a force one to one). With D the derivative of P, a
-change of the problem changes the solution by the linear system
+rows' residual velocities (rows scaled so that a unit force changes its row by one). With D the
+derivative of P, a change of the problem changes the solution by the linear system
 
-    (1 - D) df + D dr = (what the bounds' own change does),
+    (1 - D) df + D dr = (effect of a change of the bounds),
 
-whatever iteration found it: a row that pushes or sticks keeps dr = 0, one that is open has df = 0,
+for every iteration: a row that pushes or sticks keeps dr = 0, one that is open has df = 0,
 one that slides follows its normal force. Source of the idea: de Avila Belbute-Peres et al.,
 End-to-end differentiable physics for learning and control (2018).
 
-``solve`` iterates this system with the very sweeps that solved the problem, linearised where they
-ended (the two phases of Christianson, Reverse accumulation and attractive fixed points, 1994): it
-is as good as these converge, duplicate rows included. ``solvers.lcp`` has the system as a matrix
-and takes ``solution_of``; there duplicate rows make it singular, and ``ROUNDS`` steps of the
-proximal point method (Rockafellar 1976) lead to the fixed point of the system itself.
+``solve`` iterates this system with the sweeps that solved the problem, linearised where they ended
+(the two phases of Christianson, Reverse accumulation and attractive fixed points, 1994): it is as
+accurate as these converge, duplicate rows included. ``solvers.lcp`` has the system as a matrix and
+uses ``solution_of``; there duplicate rows make it singular, and ``ROUNDS`` steps of the proximal
+point method (Rockafellar 1976) lead to the fixed point of the system itself.
 
 ``smoothing`` relaxes complementarity f r = 0 to f r = smoothing [J], as an interior-point method
 does (Howell et al., Dojo, 2022). It replaces the steps of D by slopes, so that a contact about to
-be made, or just lost, has a derivative. It acts here alone and never on the solution.
+be made, or just lost, has a derivative. It changes derivatives only, never the solution.
 """
 
 from collections.abc import Callable
@@ -37,17 +37,17 @@ from jaxsim.math.safe import safe_divide, safe_norm, safe_sqrt
 from jaxsim.solvers import adaptive, pgs
 from jaxsim.solvers.pgs import RowGroup
 
-SOLVED = 1e-4  # the part of the velocity that one more sweep may change
+SOLVED = 1e-4  # change of a solved velocity by one more sweep, relative to it, at most
 ROUNDS = 4  # an error shrinks to proximal_weight / (least eigenvalue of the rows) in each
 
 
 def proximal_weight(dtype) -> float:
-    """Small beside 1, and large beside rounding: 5e-7 in float64, 2e-3 in float32."""
+    """Weight of a proximal term, between rounding and 1: 5e-7 in float64, 2e-3 in float32."""
     return float(jnp.finfo(dtype).eps) ** 0.4
 
 
 def relaxed_positive(u: Array, smoothing: Array) -> tuple[Array, Array]:
-    """The larger root f of f (f - u) = smoothing, and df/du: max(u, 0) and its step at 0."""
+    """Relaxed max(u, 0), the larger root f of f (f - u) = smoothing, and its derivative df/du."""
     root = safe_sqrt(u * u + 4 * smoothing)
     value = jnp.where(u > 0, 0.5 * (u + root), safe_divide(2 * smoothing, root - u))
     return value, safe_divide(value, root)
@@ -63,10 +63,10 @@ def solve(
 ) -> tuple[tuple[RowGroup, ...], Array]:
     """``adaptive.solve`` with the derivative of the exact solution, in both modes.
 
-    It is that of ``sweeps`` passes, each as at what all return: as good as they converge
-    (``pgs.natural_residual``). What is left of the warm start has its derivative too. Where
-    duplicate rows leave impulses undetermined the velocity still has a derivative, and the impulses
-    have one only along changes that fit all rows. smoothing () [J].
+    It is that of ``sweeps`` sweeps, each linearised at the returned solution: as accurate as they
+    converge (``pgs.natural_residual``). The influence of the warm start that remains is part of the
+    derivative. Where duplicate rows leave impulses undetermined the velocity still has a
+    derivative, and the impulses have one only along changes that fit all rows. smoothing () [J].
     """
     numbers = (jnp.asarray(x, y.dtype) for x in (smoothing, tolerance))
     impulses, y = _solution(sweeps, most, groups, y, *numbers)
@@ -82,12 +82,12 @@ def _solution(sweeps: int, most: int, groups, y: Array, smoothing: Array, tolera
 
 @_solution.defjvp
 def _solution_jvp(sweeps: int, most: int, primals, tangents):
-    """``sweeps`` passes, linearised at what all of them return, on the changes.
+    """Derivative by ``sweeps`` linear sweeps, linearised at the returned solution.
 
     A change of rows acts at unchanged impulses and velocity, before the first sweep and in their
-    residuals. Where one more sweep would still change the velocity, what slides does not follow its
-    normal impulse: the linear sweeps are then those of a convex problem, and cannot grow without
-    bound from step to step, as they do at some ends of sweeps that solve nothing.
+    residuals. Where one more sweep would still change the velocity, sliding rows do not follow
+    their normal impulse: the linear sweeps are then those of a convex problem, and cannot grow
+    without bound from step to step, as they may where the sweeps have not converged.
     """
     (groups, y, smoothing, tolerance), (groups_dot, y_dot, _, _) = primals, tangents
     found = _solution(sweeps, most, groups, y, smoothing, tolerance)
@@ -97,11 +97,11 @@ def _solution_jvp(sweeps: int, most: int, primals, tangents):
     inverses = [safe_divide(jnp.ones_like(scale), scale) for scale in scales]
 
     targets, frictions, begin = [], [], []
-    for given, dot, u, f, scale, inverse in zip(
+    for group, dot, u, f, scale, inverse in zip(
         groups, groups_dot, unit, impulses, scales, inverses, strict=True
     ):
         targets.append((dot.target - matmul(dot.x, y)) * inverse)
-        frictions.append(pgs.unit_rows(replace(given, friction=dot.friction), scale).friction)
+        frictions.append(pgs.unit_rows(replace(group, friction=dot.friction), scale).friction)
         begin.append(scale * dot.impulse)
         y_dot = y_dot + jnp.einsum("nrv,nr->v", dot.x, f, precision="highest")
         y_dot = y_dot + jnp.einsum("nrv,nr->v", u.x, begin[-1], precision="highest")
@@ -120,11 +120,13 @@ def _solution_jvp(sweeps: int, most: int, primals, tangents):
 
 
 def relaxed_cone(smoothing: Array, follows: Array) -> pgs.Cone:
-    """The values of the cone of friction, and the slopes of the relaxed one; impulses that slide
-    follow their bound that much, 0 to 1."""
+    """Friction cone with its own values, but the derivatives of the relaxed one.
+
+    follows: 0 to 1, derivative of sliding impulses by their bound.
+    """
 
     def normal(last: Array, trial: Array, share: Array | None) -> Array:
-        """The slope is that of the whole way, so that a share of it has the same fixed point."""
+        """Normal impulse; its derivative is that of the whole way, to the same fixed point."""
         at, before = stop_gradient(trial), stop_gradient(last)
         change = relaxed_positive(at, smoothing)[1] * (trial - at)
         if share is not None:
@@ -133,7 +135,7 @@ def relaxed_cone(smoothing: Array, follows: Array) -> pgs.Cone:
         return pgs.CONE.normal(before, at, share) + change
 
     def tangents(trial: list[Array], bound: Array) -> list[Array]:
-        """Within the cone they answer to the trial; on it to the bound, turning with it."""
+        """Tangent impulses; they follow the trial within the cone, on it the bound's length."""
         at, limit = stop_gradient(jnp.stack(trial)), stop_gradient(bound)
         size = safe_norm(at)
         _, sticks = relaxed_positive(limit - size, smoothing)
@@ -149,9 +151,9 @@ def relaxed_cone(smoothing: Array, follows: Array) -> pgs.Cone:
 
 
 def solution_of(A: Array) -> Callable[[Array], Array]:
-    """x of A x = b as a linear function of b: by orthogonalisation, and refined once.
+    """Solution x of A x = b as a linear function of b: by orthogonalisation, and refined once.
 
-    A is not symmetric where something slides, and can need pivots; the columns' modified
+    A is not symmetric where contacts slide, and can need pivots; the columns' modified
     Gram-Schmidt process needs none, and is the same for each member of a batch.
     """
     n = A.shape[0]

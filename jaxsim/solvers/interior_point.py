@@ -1,11 +1,11 @@
-"""A primal-dual interior-point method for small convex QPs, in scaled units.
+"""Primal-dual interior-point method for small convex QPs, in scaled units.
 
 Mehrotra's predictor and corrector (On the implementation of a primal-dual interior point method,
 1992) on the proximally regularised conditions (Schwan, Jiang, Kuhn and Jones, PIQP, 2023). With s
 the slacks and z the multipliers of the inequalities C x >= d (bounds, then the sides of the rows of
 G) a step is
 
-    (H + C^T W C) dx - A^T dy = right side,   A dx + delta dy = what the equations miss,
+    (H + C^T W C) dx - A^T dy = right side,   A dx + delta dy = residual of the equations,
 
 with H = J^T J and W = 1 / (s / z + delta): bounds only add to the diagonal, so one Cholesky
 factorisation of the size of x does, with a small one for the equations.
@@ -24,38 +24,38 @@ from jaxsim.solvers.qp_system import (
     MOST,
     RIDGE,
     Reduced,
-    Scaled,
-    achieved,
+    ScaledProgram,
+    apply_tasks,
+    apply_tasks_transposed,
     both_sides,
     factor,
     inequalities,
-    pulled,
     solve_factored,
 )
 
-COLD, LEAST = 0.1, 1e-3  # slack and multiplier to start with, at least
-WARM = 0.3  # the same, as a part of the residual of the point that is given
-STEP = 0.995  # part of the way to the nearest bound
+COLD, LEAST = 0.1, 1e-3  # least slack and multiplier of a cold start, and of a warm start
+WARM = 0.3  # least slack and multiplier of a warm start, relative to its residual
+STEP = 0.995  # fraction of the way to the nearest bound
 OWN = 50.0  # a row is met to the tolerance of x's scale, and to so many times it of its own terms
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Scale:
-    """What the unknowns and rows of a problem were divided by."""
+    """Scale factors of unknowns, multipliers and solution of a ``ScaledProgram``."""
 
     x: Array  # (n,)
     equality: Array  # (e,) of multipliers
     inequality: Array  # (c,) of multipliers
     joint: Array | None  # (mj,) of multipliers
     size: Array  # () of the solution
-    finite: Array  # () bool: all numbers of the problem are
+    finite: Array  # () bool: all numbers of the problem are finite
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Point:
-    """An iterate."""
+class Iterate:
+    """Iterate of the interior-point method: unknowns, multipliers and slacks."""
 
     x: Array  # (n,)
     y: Array  # (e,)
@@ -64,41 +64,44 @@ class Point:
     w: Array | None = None  # (mj,) of joint equations
 
 
-def reached(problem: Scaled, x: Array) -> Array:
-    """C x (c,)."""
+def apply_constraints(problem: ScaledProgram, x: Array) -> Array:
+    """(c,) C x, the left sides of all inequalities at x (n,)."""
     return inequalities(problem, x, matmul(problem.G, x))
 
 
-def pulled_back(problem: Scaled, z: Array) -> Array:
-    """C^T z (n,)."""
+def apply_constraints_transposed(problem: ScaledProgram, z: Array) -> Array:
+    """(n,) C^T z, the gradient of multipliers z (c,) of the inequalities."""
     of_x, of_rows = both_sides(problem, z, jnp.subtract)
     return jnp.pad(of_x, (problem.free, 0)) + matmul(of_rows, problem.G)
 
 
-def gradient(problem: Scaled, x: Array) -> Array:
-    """Of the objective, from the rows themselves: H alone has lost half of the digits."""
-    return pulled(problem, achieved(problem, x) - problem.r)
+def gradient(problem: ScaledProgram, x: Array) -> Array:
+    """Gradient (n,) of the objective at x (n,), from the rows: H has lost half of the digits."""
+    return apply_tasks_transposed(problem, apply_tasks(problem, x) - problem.r)
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Residual:
-    """What is left of the conditions at a point."""
+    """Residuals of the optimality conditions at an iterate."""
 
-    gradient: Array  # (n,) that no multiplier takes; that of fixed unknowns does not count
+    gradient: Array  # (n,) of the Lagrangian; that of fixed unknowns does not count
     equation: Array  # (e,) b - A x
     room: Array  # (c,) C x - d - s
     joint: Array | None  # (mj,) c - C_j x, of all problems
-    contradicts: Array  # () bool: see ``residual``
+    contradicts: Array  # () bool: the multipliers prove infeasibility, see ``residual``
 
 
-def residual(problem: Scaled, p: Point, slope: Array) -> Residual:
-    """At a point with the ``gradient`` slope (n,). Its multipliers prove that nothing fits all
-    constraints (Farkas) when they add these up to 0 >= something positive, with a 0 so small that x
-    would need 1e3 (float32) or 1e7 (float64) times the scale of the problem."""
+def residual(problem: ScaledProgram, p: Iterate, slope: Array) -> Residual:
+    """Residuals of the optimality conditions at an iterate with the ``gradient`` slope (n,).
+
+    The multipliers prove that no x fits all constraints (Farkas) when they add these up to 0 >= a
+    positive number, with a 0 so small that x would need 1e3 (float32) or 1e7 (float64) times the
+    scale of the problem.
+    """
     fixed, eps = problem.fixed, float(jnp.finfo(p.x.dtype).eps)
     joint, missing = problem.joint, None
-    pull = matmul(p.y, problem.A) + pulled_back(problem, p.z)
+    pull = matmul(p.y, problem.A) + apply_constraints_transposed(problem, p.z)
     if joint is not None:
         pull = pull + matmul(p.w, joint.C)
         missing = joint.c - joint.total(matmul(joint.C, p.x))
@@ -111,17 +114,21 @@ def residual(problem: Scaled, p: Point, slope: Array) -> Residual:
     return Residual(
         slope - pull,
         problem.b - matmul(problem.A, p.x),
-        jnp.where(problem.real, reached(problem, p.x) - problem.d - p.s, 0.0),
+        jnp.where(problem.real, apply_constraints(problem, p.x) - problem.d - p.s, 0.0),
         missing,
         reach > (against + eps * size) / eps**0.45,
     )
 
 
-def measures(problem: Scaled, p: Point, off: Residual) -> tuple[Array, Array, Array]:
-    """() each: what the constraints miss, over what x and they have (of a row whose own terms are
-    smaller than that by more than ``OWN``, over so many times these); the gradient left, or what it
-    does along x if that is more (of two columns that differ by little x is a long way off); and the
-    root of the largest product of a multiplier and its slack, all over the scale of the tasks."""
+def measures(problem: ScaledProgram, p: Iterate, off: Residual) -> tuple[Array, Array, Array]:
+    """Relative primal residual, dual residual and complementarity gap, () each.
+
+    Primal: the largest violation of a constraint over the size of x and of the constraints (of a
+    row whose own terms are smaller than that by more than ``OWN``, over so many times these). Dual:
+    the gradient of the Lagrangian, or its product with x if that is larger (where two columns
+    differ by little, x is far off). Gap: the root of the largest product of a multiplier and its
+    slack. All are over the scale of the tasks.
+    """
     product = jnp.where(problem.real, p.s * p.z, 0.0)
     scale, size, nb = reach(problem, p), jnp.abs(p.x), problem.bounded
     in_A = matmul(jnp.abs(problem.A), size) + jnp.abs(problem.b)
@@ -141,55 +148,57 @@ def measures(problem: Scaled, p: Point, off: Residual) -> tuple[Array, Array, Ar
     return jax.tree.map(lambda x: most(problem.joint, x), all_)
 
 
-def left_over(problem: Scaled, x: Array, gradient: Array) -> Array:
-    """() the gradient (n,) that no multiplier takes, or what it does along x."""
+def left_over(problem: ScaledProgram, x: Array, gradient: Array) -> Array:
+    """() size of the Lagrangian's gradient (n,), or of its product with x if that is larger."""
     left = jnp.where(problem.fixed, 0.0, gradient)
     return jnp.maximum(largest(left), jnp.abs(jnp.sum(left * x)))
 
 
-def reach(problem: Scaled, p: Point) -> Array:
-    """() the size of x and of what the constraints ask for."""
+def reach(problem: ScaledProgram, p: Iterate) -> Array:
+    """() largest size of x and of the right sides of the constraints."""
     sizes = jnp.concatenate([jnp.abs(p.x), jnp.abs(problem.b), problem.d])
     largest_one = most(problem.joint, jnp.max(sizes, initial=0.0))
     return largest_one + float(jnp.finfo(p.x.dtype).eps)
 
 
 def largest(x: Array) -> Array:
-    """The largest |x|; NaN if any is (the maximum alone can lose a NaN)."""
+    """Largest |x|; NaN if any entry is (the maximum alone can lose a NaN)."""
     x = jnp.abs(x)
     return jnp.max(x, initial=0.0) + 0 * jnp.sum(x)
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Run:
-    """The state of an iteration."""
+class IterationState:
+    """State of the interior-point iteration."""
 
-    point: Point
+    point: Iterate
     off: Residual
     count: Array  # () iterations done
-    done: Array  # () bool: solved, or found to contradict itself
+    done: Array  # () bool: solved, or proven infeasible
     left: tuple[Array, Array, Array]  # () each: ``measures`` of the point
-    caution: Array  # () times the usual regularisation
+    caution: Array  # () factor on the usual regularisation
 
 
 def iterate(
-    problem: Scaled,
+    problem: ScaledProgram,
     system: Reduced,
-    p: Point,
+    p: Iterate,
     slope: Array,
     iterations: int,
     tolerance: Array,
-) -> Run:
-    """The last finite point from p on, whose ``gradient`` is slope (n,), after a step at least. One
-    that is not finite is not taken, and tried again with more regularisation; so goes on a point at
-    which nothing but a gradient is left that does not fall, which is what rounding does to rows
-    with large multipliers."""
+) -> IterationState:
+    """Iterate from p, whose ``gradient`` is slope (n,), to the last finite point; at least a step.
 
-    def goes_on(run: Run):
+    A step to a point that is not finite is discarded and tried again with more regularisation. More
+    regularisation is used, too, where only the dual residual is left and does not fall, as rounding
+    makes it with large multipliers.
+    """
+
+    def goes_on(run: IterationState):
         return (run.count < iterations) & ~run.done
 
-    def again(run: Run) -> Run:
+    def again(run: IterationState) -> IterationState:
         p = step(problem, system, run.point, run.off, run.caution)
         off = residual(problem, p, gradient(problem, p.x))
         good = jnp.isfinite(sum(jnp.sum(leaf) for leaf in jax.tree.leaves((p, off))))
@@ -201,7 +210,7 @@ def iterate(
         stuck = (primal <= tolerance) & (gap <= tolerance) & (dual > run.left[1] / 2)
         caution = jnp.where(stuck, 10 * run.caution, run.caution)
         caution = jnp.minimum(jnp.where(good, caution, 100 * run.caution), MOST)
-        return Run(p, off, run.count + 1, ended(off, *left), left, caution)
+        return IterationState(p, off, run.count + 1, ended(off, *left), left, caution)
 
     def ended(off: Residual, *left: Array) -> Array:
         return jnp.stack([x <= tolerance for x in left]).all() | off.contradicts
@@ -209,12 +218,14 @@ def iterate(
     off = residual(problem, p, slope)
     one, unknown = jnp.ones((), p.x.dtype), jnp.full((), jnp.inf, p.x.dtype)
     left, done = (unknown, unknown, unknown), jnp.zeros((), bool)
-    start = Run(p, off, jnp.asarray(0, jnp.int32), done, left, one)
+    start = IterationState(p, off, jnp.asarray(0, jnp.int32), done, left, one)
     return lax.while_loop(goes_on, again, start)
 
 
-def step(problem: Scaled, system: Reduced, p: Point, off: Residual, caution: Array) -> Point:
-    """One predictor and corrector."""
+def step(
+    problem: ScaledProgram, system: Reduced, p: Iterate, off: Residual, caution: Array
+) -> Iterate:
+    """Predictor-corrector step; ``caution`` () is a factor on the regularisation."""
     real, nb, joint = problem.real, problem.bounded, problem.joint
     eps = float(jnp.finfo(p.x.dtype).eps)
     delta = caution * eps**0.75
@@ -226,14 +237,14 @@ def step(problem: Scaled, system: Reduced, p: Point, off: Residual, caution: Arr
     slope = jnp.where(problem.fixed, 0.0, -off.gradient)
 
     def direction(product: Array):
-        """With s dz + z ds = -product and C dx - ds + soft dz = -room."""
+        """Newton direction with s dz + z ds = -product and C dx - ds + soft dz = -room."""
         base = jnp.where(real, -(product + p.z * off.room) * answer, 0.0)
         dx, dy, moved, dw = solve_factored(f, problem, slope, base, off.equation, off.joint)
         dz = base - weight * moved
-        return Point(dx, dy, dz, jnp.where(real, moved + off.room + soft * dz, 0.0), dw)
+        return Iterate(dx, dy, dz, jnp.where(real, moved + off.room + soft * dz, 0.0), dw)
 
-    def longest(to: Point) -> Array:
-        """The part of the way at which the first slack or multiplier is zero."""
+    def longest(to: Iterate) -> Array:
+        """Fraction of the step at which the first slack or multiplier is zero."""
         rate = jnp.where(real, jnp.maximum(-to.s / p.s, -to.z / p.z), 0.0)
         return 1 / most(joint, jnp.max(rate, initial=1e-9))
 
@@ -244,7 +255,7 @@ def step(problem: Scaled, system: Reduced, p: Point, off: Residual, caution: Arr
     after, now = total(joint, after), total(joint, jnp.sum(jnp.where(real, product, 0.0)))
     count = total(joint, jnp.sum(real, dtype=now.dtype))
     centre = safe_divide(after, now) ** 3 * safe_divide(now, count)
-    # A short predictor says little of the second order: all of it can make the iterates cycle.
+    # A short predictor tells little of the second order: its full term can make iterates cycle.
     to = direction(product + part * straight.s * straight.z - centre)
     part = jnp.minimum(STEP * longest(to), 1.0)
     return jax.tree.map(lambda old, new: old + part * new, p, to)

@@ -1,8 +1,8 @@
 """Equations that several small QPs have in common, such as two bodies that hold each other.
 
-The problems are members of a ``jax.vmap`` over an axis with a name; each knows its own part of the
-equations. What all of them decide together are sums and maxima along that axis, so that a system of
-problems costs as much as they do, and the solution of a system the size of the joint equations.
+The problems are members of a ``jax.vmap`` over an axis with a name; each has its own columns of the
+equations. Common decisions are sums and maxima along that axis, so that the cost is that of all
+problems, and of the solution of a system the size of the joint equations.
 """
 
 from dataclasses import dataclass, field
@@ -14,28 +14,28 @@ from jax import Array, lax
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Joint:
-    """The sum of all problems' C x is c; idle rows are zero."""
+class JointEquations:
+    """Joint equations: the sum of all problems' C x is c; idle rows are zero."""
 
     C: Array  # (mj, n) of this problem
     c: Array  # (mj,) the same of all
     axis: str = field(metadata={"static": True})  # of the vmap whose members the problems are
 
     def total(self, x: Array) -> Array:
-        """The sum of all problems'."""
+        """Sum of x over all problems."""
         return lax.psum(x, self.axis)
 
 
-def total(joint: Joint | None, x: Array) -> Array:
-    """The sum of all problems' x, of one that is alone x."""
+def total(joint: JointEquations | None, x: Array) -> Array:
+    """Sum of x over all problems; x itself without joint equations."""
     return x if joint is None else joint.total(x)
 
 
-def most(joint: Joint | None, x: Array) -> Array:
-    """The largest of all problems' x; NaN if any is."""
+def most(joint: JointEquations | None, x: Array) -> Array:
+    """Largest x of all problems; NaN if any is."""
     return x if joint is None else lax.pmax(x, joint.axis) + 0 * joint.total(x)
 
 
-def every(joint: Joint | None, x: Array) -> Array:
-    """() bool: it is so of all problems."""
+def every(joint: JointEquations | None, x: Array) -> Array:
+    """() bool: x is true in all problems."""
     return x if joint is None else joint.total(jnp.where(x, 0, 1)) == 0

@@ -25,7 +25,7 @@ from jaxsim.solvers.idle import unless_idle
 from jaxsim.solvers.implicit import ROUNDS, proximal_weight, relaxed_positive, solution_of
 from jaxsim.solvers.status import Status
 
-# A status. Unfinished: the tolerance asks for more iterations, or the rows contradict each other.
+# Statuses. Unfinished: the tolerance needs more iterations, or the rows contradict each other.
 SOLVED, UNFINISHED = int(Status.OK), int(Status.UNFINISHED)
 NOT_FINITE = int(Status.NOT_FINITE)
 
@@ -33,7 +33,7 @@ NOT_FINITE = int(Status.NOT_FINITE)
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Bounds:
-    """What the forces may be; see the functions below."""
+    """Bounds of the forces of all rows; see ``bilateral``, ``unilateral``, ``with_friction``."""
 
     lower: Array  # (m,)
     upper: Array  # (m,) of a friction row: its coefficient
@@ -42,8 +42,8 @@ class Bounds:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Solution:
-    """Forces, and how well they solve the problem."""
+class LCPSolution:
+    """Forces with residual and status."""
 
     force: Array  # (m,)
     residual: Array  # () see ``natural_residual``
@@ -52,18 +52,18 @@ class Solution:
 
 
 def bilateral(count: int) -> Bounds:
-    """Rows that hold as equations."""
+    """Bounds of rows that are equations: the force has any sign."""
     free = jnp.full(count, jnp.inf)
     return Bounds(-free, free, jnp.full(count, -1))
 
 
 def unilateral(count: int) -> Bounds:
-    """Rows that only push."""
+    """Bounds of rows that only push: the force is not negative."""
     return Bounds(jnp.zeros(count), jnp.full(count, jnp.inf), jnp.full(count, -1))
 
 
 def with_friction(coefficient: Array, tangents: int = 1) -> Bounds:
-    """A normal row and some tangent rows for each coefficient (n,); n (1 + tangents) rows."""
+    """Bounds of n (1 + tangents) rows: a normal and tangents for each coefficient (n,)."""
     n, k = coefficient.shape[0], 1 + tangents
     upper = jnp.stack([jnp.full(n, jnp.inf), *[coefficient] * tangents], axis=1).reshape(-1)
     normal = np.stack([np.full(n, -1), *[k * np.arange(n)] * tangents], axis=1).reshape(-1)
@@ -71,7 +71,7 @@ def with_friction(coefficient: Array, tangents: int = 1) -> Bounds:
 
 
 def together(*parts: Bounds) -> Bounds:
-    """The rows of several problems, one after the other."""
+    """Concatenate the rows of several problems."""
     starts = np.cumsum([0, *(part.lower.shape[0] for part in parts)])
     return Bounds(
         jnp.concatenate([p.lower for p in parts]),
@@ -89,15 +89,15 @@ def gauss_seidel(
     tolerance: float = 1e-6,
     early: bool = False,
     smoothing: Array | float = 0.0,
-) -> Solution:
+) -> LCPSolution:
     """Projected Gauss-Seidel with conjugate directions, from ``start`` (m,) or from zero.
 
-    A sweep begins beyond the end of the last one, as far as the sweeps' lengths say, while they
+    A sweep begins beyond the end of the last one, by a factor from the sweeps' lengths, while they
     become shorter. K (m, m) with a diagonal that is not negative (a row of zeros stays idle),
     b (m,). tolerance: of the natural residual, relative to the largest |b|; it decides the status,
     and with ``early`` the end. Where rows contradict each other the forces stay bounded: they grow
     at most with the square of the sweeps. The forces' derivative, in both modes, is that of the
-    conditions at the solution (``solvers.implicit``), whatever found it; smoothing () relaxes it,
+    conditions at the solution (``solvers.implicit``), for every method; smoothing () relaxes it,
     in the unit of a force times a row's. Source: Silcowitz, Niebel and Erleben, A nonsmooth
     nonlinear conjugate gradient method for interactive contact force problems (2010).
     """
@@ -141,7 +141,7 @@ def accelerated_gradient(
     tolerance: float = 1e-6,
     early: bool = False,
     smoothing: Array | float = 0.0,
-) -> Solution:
+) -> LCPSolution:
     """Projected gradient with Nesterov's momentum and restarts: all rows at once.
 
     For symmetric K. Needs more iterations than Gauss-Seidel, each a product with K and no chain
@@ -180,10 +180,12 @@ def _accelerated_gradient(K: Array, b: Array, bounds: Bounds, start: Array):
 
 
 def natural_residual(K: Array, b: Array, bounds: Bounds, f: Array) -> Array:
-    """() the largest |d f - P(d f - w)| with d the row's K_ii: 0 exactly at a solution, in b's
-    unit. NaN if anything is."""
+    """() largest |d f - P(d f - w)| with d the row's K_ii, in b's unit: 0 exactly at a solution.
+
+    NaN if any number is.
+    """
     d = jnp.diagonal(K)
-    d = jnp.where(d > 0, d, 1.0)  # a row of zeros: no force can help it
+    d = jnp.where(d > 0, d, 1.0)  # no force acts on a row of zeros
     upper = _upper(bounds.upper, bounds.normal, f)
     w = matmul(K, f) + b
     off = jnp.abs(f - _clip(f - w / d, bounds.lower, upper)) * d
@@ -191,13 +193,13 @@ def natural_residual(K: Array, b: Array, bounds: Bounds, f: Array) -> Array:
 
 
 def _project(x: Array, bounds: Bounds) -> Array:
-    """Into the bounds: first the rows that have their own, then friction."""
+    """Project forces into the bounds: first rows with constant bounds, then friction."""
     own = _clip(x, bounds.lower, jnp.where(bounds.normal < 0, bounds.upper, jnp.inf))
     return _clip(own, bounds.lower, _upper(bounds.upper, bounds.normal, own))
 
 
 def _upper(upper: Array, normal: Array, f: Array) -> Array:
-    """The upper bounds under forces f; an infinite one is never multiplied, for the gradient."""
+    """Upper bounds under forces f; an infinite one is never multiplied, for the gradient."""
     coefficient = jnp.where(normal < 0, 0.0, upper)
     return jnp.where(normal < 0, upper, coefficient * f[normal])
 
@@ -209,16 +211,16 @@ def _clip(x: Array, lower: Array, upper: Array) -> Array:
 
 def _solved(
     way, K, b, bounds, start, iterations: int, tolerance: float, early: bool, smoothing
-) -> Solution:
+) -> LCPSolution:
     if not b.shape[0]:
-        return Solution(b, jnp.zeros((), b.dtype), jnp.asarray(0), jnp.asarray(SOLVED))
+        return LCPSolution(b, jnp.zeros((), b.dtype), jnp.asarray(0), jnp.asarray(SOLVED))
     start = jnp.zeros_like(b) if start is None else start
-    run = _Run(way, iterations, tolerance, early)
+    run = _LCPSettings(way, iterations, tolerance, early)
     force, count = _forces(run, K, b, bounds, start, jnp.asarray(smoothing, b.dtype))
     off, allowed = natural_residual(K, b, bounds, force), _allowed(tolerance, b)
     finite = jnp.isfinite(off) & jnp.isfinite(allowed)
     status = jnp.where(finite, jnp.where(off <= allowed, SOLVED, UNFINISHED), NOT_FINITE)
-    return Solution(force, off, count, status)
+    return LCPSolution(force, off, count, status)
 
 
 def _allowed(tolerance: float, b: Array) -> Array:
@@ -226,9 +228,12 @@ def _allowed(tolerance: float, b: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class _Run:
-    """How a problem is solved; way(K, b, bounds, start) gives an iteration: what to do once, the
-    state to begin with, and the forces of a state."""
+class _LCPSettings:
+    """Method and settings of a solution.
+
+    way(K, b, bounds, start) returns an iteration: its step, its initial state, and the function
+    from a state to forces.
+    """
 
     way: Callable
     iterations: int
@@ -237,8 +242,8 @@ class _Run:
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _forces(run: _Run, K: Array, b: Array, bounds: Bounds, start: Array, smoothing: Array):
-    """(m,) the forces, and () how many iterations they took."""
+def _forces(run: _LCPSettings, K: Array, b: Array, bounds: Bounds, start: Array, smoothing: Array):
+    """Forces (m,) and number of iterations ()."""
     once, state, forces = run.way(K, b, bounds, start)
     if not run.early:
         state, _ = jax.lax.scan(lambda s, _: (once(s), None), state, None, length=run.iterations)
@@ -262,8 +267,11 @@ def _forces(run: _Run, K: Array, b: Array, bounds: Bounds, start: Array, smoothi
 
 
 @_forces.defjvp
-def _forces_jvp(run: _Run, primals, tangents):
-    """Each row free, at a bound, or with smoothing in between; see ``solvers.implicit``."""
+def _forces_jvp(run: _LCPSettings, primals, tangents):
+    """Derivative with each row free, at a bound, or with smoothing in between.
+
+    See ``solvers.implicit``.
+    """
     K, b, bounds, start, smoothing = primals
     K_dot, b_dot, bounds_dot, *_ = tangents
     f, count = _forces(run, K, b, bounds, start, smoothing)
@@ -296,7 +304,7 @@ def _forces_jvp(run: _Run, primals, tangents):
 
 
 def _inside(distance: Array, relax: Array) -> Array:
-    """1 within a bound and 0 beyond it, or with smoothing in between."""
+    """Indicator of a bound: 1 within it and 0 beyond it, or with smoothing in between."""
     finite = jnp.isfinite(distance)
     slope = relaxed_positive(jnp.where(finite, distance, 1.0), relax)[1]
     return jnp.where(finite, slope, 1.0)

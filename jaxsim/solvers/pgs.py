@@ -26,8 +26,8 @@ from jaxsim.math.safe import safe_divide, safe_max, safe_norm, safe_sqrt
 from jaxsim.math.varying import alike
 from jaxsim.solvers.idle import unless_idle
 
-SAME = 1e-3  # of one less the squared cosine of two rows: they are one row below it
-PRESSED = 0.2  # of the normal impulse: so much friction that presses counts
+SAME = 1e-3  # two rows are one if 1 - (squared cosine between them) is below it
+PRESSED = 0.2  # least pressing share of friction in the normal impulse that shortens its way
 
 
 @jax.tree_util.register_dataclass
@@ -45,7 +45,7 @@ class RowGroup:
     bilateral: bool = dataclasses.field(
         default=False, metadata={"static": True}
     )  # an equation a point
-    used: Array | None = None  # () bool: whether some row is not zeros; None for not known
+    used: Array | None = None  # () bool: some row is not zeros; None for unknown
 
     @property
     def rows_per_point(self) -> int:
@@ -55,13 +55,14 @@ class RowGroup:
 def solve(
     groups: tuple[RowGroup, ...], y: Array, sweeps: int
 ) -> tuple[tuple[RowGroup, ...], Array]:
-    """``sweeps`` passes over all blocks of all groups; y (nv,) the whitened free velocity.
+    """Do ``sweeps`` sweeps over all blocks of all groups, from the whitened velocity y (nv,).
+
     Returns the groups with their impulses and the whitened velocity after them. Differentiable
     in both modes (fixed trip counts); the gradient is that of the iteration, not of the exact
     solution (for which see ``implicit.solve``).
     """
-    scales, unit, coupling, y = prepared(groups, y)
-    y, impulses = swept(unit, coupling, y, sweeps)
+    scales, unit, coupling, y = scale_problem(groups, y)
+    y, impulses = run_sweeps(unit, coupling, y, sweeps)
     solved = tuple(
         dataclasses.replace(group, impulse=safe_divide(impulse, scale))
         for group, impulse, scale in zip(groups, impulses, scales, strict=True)
@@ -70,12 +71,12 @@ def solve(
 
 
 def useful_start(groups: tuple[RowGroup, ...], y: Array) -> tuple[RowGroup, ...]:
-    """The groups with their warm start times s in [0, 1]: as much of it as serves.
+    """Scale the warm start of all groups by the best factor s in [0, 1].
 
-    Without friction a solution has the least |y + s change|^2 / 2 - s (impulses . targets) of all
-    that may be; s is the best for the last impulses as a whole. Those of bodies at rest pass
-    unchanged. Those of an impact, a step later, would throw the body back, more than a few sweeps
-    can undo. Without a warm start the derivative with regard to it is zero.
+    Without friction the solution minimises |y + s change|^2 / 2 - s (impulses . targets); s is the
+    minimum along the last impulses as a whole. Those of bodies at rest pass unchanged. Those of an
+    impact, a step later, would throw the body back, more than a few sweeps can undo. Without a warm
+    start the derivative with regard to it is zero.
     """
     change, reached = jnp.zeros_like(y), jnp.zeros((), y.dtype)
     for group in groups:
@@ -87,7 +88,7 @@ def useful_start(groups: tuple[RowGroup, ...], y: Array) -> tuple[RowGroup, ...]
     return tuple(dataclasses.replace(f, impulse=share * f.impulse) for f in groups)
 
 
-def prepared(groups: tuple[RowGroup, ...], y: Array):
+def scale_problem(groups: tuple[RowGroup, ...], y: Array):
     """Scale a problem for its sweeps.
 
     Returns the lengths of the groups' rows, the groups with rows of length 1, their ``delassus``,
@@ -100,34 +101,34 @@ def prepared(groups: tuple[RowGroup, ...], y: Array):
         moved = jnp.einsum("nrv,nr->v", unit.x, unit.impulse, precision="highest")
         return scale, unit, delassus(unit), moved
 
-    found = [unless_idle(group.used, of, group) for group in groups]
-    for *_, moved in found:
+    problems = [unless_idle(group.used, of, group) for group in groups]
+    for *_, moved in problems:
         y = y + moved
-    scales, unit, coupling = (tuple(each[k] for each in found) for k in range(3))
+    scales, unit, coupling = (tuple(each[k] for each in problems) for k in range(3))
     return scales, unit, coupling, y
 
 
 class Cone(NamedTuple):
-    """The impulses that may be, as the nearest ones to those of a trial."""
+    """Projections of trial impulses onto the admissible ones."""
 
-    normal: Callable[[Array, Array, Array | None], Array]  # of the last one, a trial, a share of it
-    tangents: Callable[[list[Array], Array], list[Array]]  # of one or two, and their bound
+    normal: Callable[[Array, Array, Array | None], Array]  # from the last one, a trial, a share
+    tangents: Callable[[list[Array], Array], list[Array]]  # from one or two trials and a bound
     pair: Callable[[list[Array], Array], list[Array]] | None = None  # of limits, see ``_pair``
 
 
 def delassus(group: RowGroup) -> Array:
-    """(n, P * K, P * K) what the rows of a block do to one another."""
+    """(n, P * K, P * K) Delassus matrices: coupling of the rows within each block."""
     return jnp.einsum("nrv,nsv->nrs", group.x, group.x, precision="highest")
 
 
 def sweep(unit: tuple[RowGroup, ...], coupling: tuple[Array, ...], cone: Cone, y: Array, impulses):
-    """One pass over all blocks of all groups, whose rows have length 1.
+    """Do one sweep over all blocks of all groups, whose rows have length 1.
 
     coupling: ``delassus`` of the groups. y (nv,): the velocity with ``impulses``, an array of a
-    group each. Returns both after the pass.
+    group each. Returns both after the sweep.
     """
 
-    def once(block: Block, y, numbers):
+    def once(block: RowBlock, y, numbers):
         y, impulse = visit(block, cone, y, numbers[0])
         return y, (impulse,)
 
@@ -135,15 +136,15 @@ def sweep(unit: tuple[RowGroup, ...], coupling: tuple[Array, ...], cone: Cone, y
     return y, tuple(impulse for (impulse,) in numbers)
 
 
-def swept(unit: tuple[RowGroup, ...], coupling: tuple[Array, ...], y: Array, count: int):
+def run_sweeps(unit: tuple[RowGroup, ...], coupling: tuple[Array, ...], y: Array, count: int):
     """Do ``count`` sweeps of unit rows from their own impulses, whose velocity is y (nv,)."""
     start = alike((y, tuple(group.impulse for group in unit)), unit)
     once = partial(sweep, unit, coupling, CONE)
     return jax.lax.scan(lambda now, _: (once(*now), None), start, length=count)[0]
 
 
-class Block(NamedTuple):
-    """Unit rows that are visited at once, and what of them is static."""
+class RowBlock(NamedTuple):
+    """Unit rows that are visited at once, with their static layout."""
 
     x: Array  # (P * K, nv)
     coupling: Array  # (P * K, P * K)
@@ -154,24 +155,24 @@ class Block(NamedTuple):
 
 
 def over_blocks(unit, coupling, work: Callable, carry, numbers) -> tuple[Any, list]:
-    """``work(block, carry, numbers)`` of one block after another; returns the last carry and, a
-    group each, the numbers that it returns.
+    """Scan ``work(block, carry, numbers)`` over the blocks of all groups.
 
-    numbers: a tuple of arrays (n, ...) a group. A group without rows leaves the carry and the
-    first numbers as they are, as many as work returns.
+    Returns the last carry and, a group each, the numbers that work returns. numbers: a tuple of
+    arrays (n, ...) a group. A group without rows leaves the carry and the first numbers unchanged,
+    as many as work returns.
     """
     out = []
-    for group, D, own in zip(unit, coupling, numbers, strict=True):
+    for group, D, group_numbers in zip(unit, coupling, numbers, strict=True):
         static = group.rows_per_point, group.bilateral
 
         def of_block(carry, rows, static=static):
-            return work(Block(*rows[0], *static), carry, rows[1])
+            return work(RowBlock(*rows[0], *static), carry, rows[1])
 
         def idle(carry, rows, of_block=of_block):
             some = jax.eval_shape(of_block, carry, jax.tree.map(lambda a: a[0], rows))
             return carry, rows[1][: len(some[1])]
 
-        rows = (group.x, D, group.target, group.friction), own
+        rows = (group.x, D, group.target, group.friction), group_numbers
         carry = alike(carry, rows)
         carry, new = unless_idle(
             group.used, partial(jax.lax.scan, of_block), carry, rows, idle=idle
@@ -181,8 +182,10 @@ def over_blocks(unit, coupling, work: Callable, carry, numbers) -> tuple[Any, li
 
 
 def lengths(group: RowGroup) -> Array:
-    """(n, P * K) the lengths of the rows; two tangents of a point share the larger one, so that at
-    the fixed point the force opposes the slip."""
+    """(n, P * K) lengths of the rows; the two tangents of a point share the larger one.
+
+    So the force opposes the slip at the fixed point.
+    """
     k = group.rows_per_point
     d = jnp.sum(group.x * group.x, axis=-1).reshape(*group.friction.shape, k)
     if k > 1:
@@ -207,7 +210,7 @@ def unit_rows(group: RowGroup, scale: Array) -> RowGroup:
     )
 
 
-def visit(block: Block, cone: Cone, y: Array, impulse: Array) -> tuple[Array, Array]:
+def visit(block: RowBlock, cone: Cone, y: Array, impulse: Array) -> tuple[Array, Array]:
     """Update one block's impulses and the velocity; its rows have length 1."""
     free = impulse + block.target - matmul(block.x, y)
     limits = block.rows_per_point == 1 and not block.bilateral
@@ -219,14 +222,13 @@ def visit(block: Block, cone: Cone, y: Array, impulse: Array) -> tuple[Array, Ar
     return y + matmul(impulse_new - impulse, block.x), impulse_new
 
 
-def _points(block: Block, cone: Cone, impulse: Array, free: Array) -> list[Array]:
-    """Impulses after one point after the other; free: what each row takes while no other changes.
+def _points(block: RowBlock, cone: Cone, impulse: Array, free: Array) -> list[Array]:
+    """Update a block's points one after the other: their new impulses.
 
-    The changes within the block are kept as scalars: XLA fuses their chain, where it would make
-    three kernels a point of updates to the vector of residuals.
-
-    The normal impulse of a contact goes ``_share`` of its way, the whole where friction presses
-    little.
+    free: impulse of each row while no other changes. The changes within the block are scalars: XLA
+    fuses their chain, where it would make three kernels a point of updates to the vector of
+    residuals. The normal impulse of a contact goes ``_share`` of its way, all of it where friction
+    presses little.
     """
     D, friction, k = block.coupling, block.friction, block.rows_per_point
     new: list[Array] = []
@@ -251,7 +253,7 @@ def _points(block: Block, cone: Cone, impulse: Array, free: Array) -> list[Array
 
 
 def _pairs(D: Array, impulse: Array, free: Array, pair: Callable) -> list[Array]:
-    """Impulses after rows (0, 1), then (1, 2), and so on are solved as pairs; all are limits.
+    """Update joint limits in pairs of rows (0, 1), then (1, 2), and so on: their new impulses.
 
     Limits of neighbouring joints on a light link (a neck) can be nearly one row. Visited one after
     the other they undo one another, and a hundred sweeps leave a third of the error.
@@ -271,10 +273,10 @@ def _pairs(D: Array, impulse: Array, free: Array, pair: Callable) -> list[Array]
 
 
 def _pair(alone: list[Array], coupling: Array) -> list[Array]:
-    """Solution of two unit rows' problem, f >= 0, r >= 0, f r = 0, by its cases.
+    """Solve two unit rows, f >= 0, r >= 0, f r = 0, by its cases.
 
-    alone: what each takes where the other has none. Of two rows that are one to rounding (``SAME``)
-    one pushes for both.
+    alone: impulse of each where the other has none. Of two rows that are equal to rounding
+    (``SAME``) one pushes for both.
     """
     a, b = alone
     most = [jnp.where(value <= 0, 0, value) for value in alone]
@@ -290,12 +292,12 @@ def _pair(alone: list[Array], coupling: Array) -> list[Array]:
 
 
 def _share(response: Array, impulse: Array, first: int, k: int) -> Array:
-    """() how much of its way the normal impulse of a contact goes.
+    """() step length of the normal impulse of a contact, at most 1.
 
     The normal is solved with the last friction, which then follows it. Where sliding presses the
-    bodies together, by s > 0 for each 1 that the normal parts them (toes that are pushed over the
-    ground), the whole way is too far, and from s = 1 on leads from one error to the opposite one,
-    for ever. 1 / (1 + s) of it is Newton's step; below ``PRESSED`` the whole way serves. response
+    bodies together, by s > 0 for each 1 that the normal separates them (toes that are pushed over
+    the ground), the full step is too long, and from s = 1 on leads from one error to the opposite
+    one, for ever. 1 / (1 + s) is Newton's step; below ``PRESSED`` it is the full one. response
     (P * K,): of the normal to the rows.
     """
     normal = impulse[first]
@@ -305,14 +307,16 @@ def _share(response: Array, impulse: Array, first: int, k: int) -> Array:
 
 
 def _positive(last: Array, trial: Array, share: Array | None) -> Array:
-    """The impulse that goes so much of the way from the last one to the trial, or 0. ``where`` has
-    a simpler derivative than the maximum; NaN stays."""
+    """Normal impulse a share of the way from the last one to the trial, at least 0.
+
+    ``where`` has a simpler derivative than the maximum; NaN stays.
+    """
     normal = trial if share is None else last + share * (trial - last)
     return jnp.where(normal <= 0, 0, normal)
 
 
 def _project(tangent: list[Array], bound: Array) -> list[Array]:
-    """The nearest point to ``tangent`` (one or two numbers) with norm at most ``bound``."""
+    """Nearest point to ``tangent`` (one or two numbers) with norm at most ``bound``."""
     if len(tangent) == 1:
         clipped = jnp.where(tangent[0] > bound, bound, tangent[0])
         return [jnp.where(clipped < -bound, -bound, clipped)]
@@ -334,7 +338,7 @@ def _larger(x: Array) -> Array:
 
 
 def natural_residual(groups: tuple[RowGroup, ...], y: Array) -> Array:
-    """() the largest violation of the complementarity conditions, as a velocity [m/s, rad/s].
+    """() largest violation of the complementarity conditions, as a velocity [m/s, rad/s].
 
     For a normal row |min(r, d f)|, for friction |d f - P(d f - r)|, with d the row's own response
     (of two tangents the larger one). Zero exactly at a solution.

@@ -17,25 +17,25 @@ from jax import Array, lax
 from jaxsim.math.products import matmul
 from jaxsim.math.safe import safe_norm, safe_sqrt
 from jaxsim.solvers import interior_point as ip
-from jaxsim.solvers.joint import Joint, every, most
+from jaxsim.solvers.joint import JointEquations, every, most
 from jaxsim.solvers.lcp import NOT_FINITE, SOLVED, UNFINISHED
-from jaxsim.solvers.qp_derivative import moved
-from jaxsim.solvers.qp_system import Scaled, both_sides, reduced
+from jaxsim.solvers.qp_derivative import solution_change
+from jaxsim.solvers.qp_system import ScaledProgram, both_sides, eliminate_free
 from jaxsim.solvers.status import Status
 
-NOISE = 10.0  # a column of J that is as many roundings of the largest one says nothing
+NOISE = 10.0  # a column of J below so many roundings of the largest one counts as zero
 INFEASIBLE = int(Status.INFEASIBLE)  # no x fits all constraints
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Problem:
+class QuadraticProgram:
     """Minimise |J x - r|^2 / 2 subject to A x = b, h <= G x <= ceiling and lower <= x <= upper.
 
     An idle row is one of zeros, with b = 0 or h <= 0; a bound that does not exist is infinite. An
-    unknown that nothing depends on (a column of zeros) comes out as 0, or as the bound next to it.
-    Bounds are of the last unknowns, and ceilings of the last rows of G: those before are free,
-    which makes a solution cheaper than infinite bounds do.
+    unknown with a column of zeros gets the value 0, or the bound nearest to 0. Bounds are of the
+    last unknowns, and ceilings of the last rows of G: those before are free, which makes a solution
+    cheaper than infinite bounds do.
     """
 
     J: Array  # (m, n) stacked, weighted tasks
@@ -46,19 +46,19 @@ class Problem:
     h: Array  # (k,)
     lower: Array  # (nb,) of the last nb unknowns, at most n
     upper: Array  # (nb,)
-    ceiling: Array | None = None  # (kc,) of the last kc rows of G, at most k; None: of none
-    joint: Joint | None = None  # equations with the other members of a vmap
+    ceiling: Array | None = None  # (kc,) of the last kc rows of G, at most k; None: no ceilings
+    joint: JointEquations | None = None  # equations with the other members of a vmap
 
     @property
     def ceilings(self) -> Array:
-        """(kc,)"""
+        """(kc,) ``ceiling``, empty where there is none."""
         return self.h[:0] if self.ceiling is None else self.ceiling
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Start:
-    """Where to begin: what a ``Solution`` leaves to the next problem."""
+    """Warm start: unknowns and multipliers of the ``QPSolution`` of a similar problem."""
 
     x: Array  # (n,)
     equality: Array  # (e,)
@@ -71,12 +71,12 @@ class Start:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Solution:
-    """x with the multipliers of its constraints, and how well they solve the problem.
+class QPSolution:
+    """Solution x with the multipliers of its constraints, residuals and status.
 
     J^T (J x - r) = A^T equality + G^T inequality - Gc^T at_ceiling + at_lower - at_upper (and
-    + C^T joint), with Gc the rows of G that have a ceiling. Status and what it follows from are of
-    all problems that a joint equation ties together.
+    + C^T joint), with Gc the rows of G that have a ceiling. Status and residuals are common to all
+    problems that a joint equation ties together.
     """
 
     x: Array  # (n,)
@@ -86,11 +86,11 @@ class Solution:
     at_upper: Array  # (nb,)
     at_ceiling: Array  # (kc,)
     status: Array  # () int: SOLVED, UNFINISHED, INFEASIBLE or NOT_FINITE
-    primal: Array  # () what the constraints miss, relative (see ``interior_point.measures``)
-    dual: Array  # () the gradient that is left over, or what it does along x, relative
-    gap: Array  # () the root of the largest product of a multiplier and its slack, relative
+    primal: Array  # () relative violation of the constraints, see ``interior_point.measures``
+    dual: Array  # () relative gradient of the Lagrangian, or its product with x
+    gap: Array  # () root of the largest product of a multiplier and its slack, relative
     iterations: Array  # () int
-    violated: Array  # (e + k + n,) bool: rows of A, rows of G and bounds that are not met
+    violated: Array  # (e + k + n,) bool: violated rows of A, rows of G and bounds
     joint: Array | None = None  # (mj,) multipliers of the joint equations
 
     @property
@@ -99,22 +99,23 @@ class Solution:
 
 
 def solve(
-    problem: Problem,
+    problem: QuadraticProgram,
     start: Start | None = None,
     iterations: int = 50,
     tolerance: float | None = None,
     smoothing: float | Array = 0.0,
-) -> Solution:
-    """The solution, from the ``start`` that a problem like it left, or from nothing.
+) -> QPSolution:
+    """Solve a quadratic program, from the ``start`` of a similar problem or without one.
 
     tolerance: of ``primal``, ``dual`` and ``gap``, which ends the iterations and decides the
-    status; default ``default_tolerance``. At least one, at most ``iterations``; under ``vmap`` all
-    members wait for the slowest. A member that fails keeps its last finite iterate, and has no
-    influence on others. The derivative of x and the multipliers, in both modes, is that of the
-    conditions at the solution, whatever found it; smoothing () relaxes there multiplier times
-    slack = 0 to = smoothing, in the unit of the objective, so that constraints about to be active
-    have a derivative. It never acts on the solution. None goes to ``start``. Raises ValueError
-    where ``iterations`` is none, or where there are more bounds than unknowns or than rows.
+    status; default ``default_tolerance``. At least one iteration, at most ``iterations``; under
+    ``vmap`` all members wait for the slowest. A member that fails keeps its last finite iterate,
+    and has no influence on others. The derivative of x and the multipliers, in both modes, is that
+    of the conditions at the solution, not of the iterations; smoothing () relaxes there multiplier
+    times slack = 0 to = smoothing, in the unit of the objective, so that constraints about to be
+    active have a derivative. It never acts on the solution. ``start`` has no derivative. Raises
+    ValueError where ``iterations`` is less than one, or where there are more bounds than unknowns
+    or more ceilings than rows.
     """
     if iterations < 1:
         raise ValueError(f"iterations is {iterations}; the solver takes at least one")
@@ -128,29 +129,29 @@ def solve(
     if ceilings[0] > k:
         raise ValueError(f"ceiling {ceilings}: give (kc,), of the last kc of the {k} rows of G")
     dtype = problem.J.dtype
-    run = _Run(iterations, default_tolerance(dtype) if tolerance is None else tolerance)
+    run = _QPSettings(iterations, default_tolerance(dtype) if tolerance is None else tolerance)
     smoothing = jnp.asarray(smoothing, dtype)
     x, y, z, w, report = _solution(run, problem, start, smoothing)
     nb, k = problem.lower.shape[0], problem.h.shape[0]
     at_lower, at_upper, inequality, at_ceiling = jnp.split(z, [nb, 2 * nb, 2 * nb + k])
-    return Solution(x, y, inequality, at_lower, at_upper, at_ceiling, *report, joint=w)
+    return QPSolution(x, y, inequality, at_lower, at_upper, at_ceiling, *report, joint=w)
 
 
 def default_tolerance(dtype) -> float:
-    """2e-5 in float32 and 3e-8 in float64."""
+    """Default tolerance of ``solve``: 2e-5 in float32 and 3e-8 in float64."""
     return {4: 2e-5, 8: 3e-8}[jnp.dtype(dtype).itemsize]
 
 
 @dataclass(frozen=True)
-class _Run:
+class _QPSettings:
     iterations: int
     tolerance: float
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _solution(run: _Run, problem: Problem, start: Start | None, smoothing: Array):
-    """x (n,), y (e,), z (c,), w (mj,), and the other fields of a ``Solution``."""
-    q, scale = scaled(problem)
+def _solution(run: _QPSettings, problem: QuadraticProgram, start: Start | None, smoothing: Array):
+    """Solution x (n,), multipliers y (e,), z (c,), w (mj,), and the other ``QPSolution`` fields."""
+    q, scale = scale_problem(problem)
     p, _, report = _iterated(run, q, scale, start)
     return *_unscaled(scale, p.x, p.y, p.z, p.w), report
 
@@ -161,14 +162,14 @@ def _unscaled(scale: ip.Scale, x: Array, y: Array, z: Array, w: Array | None):
 
 
 @_solution.defjvp
-def _solution_jvp(run: _Run, primals, tangents):
+def _solution_jvp(run: _QPSettings, primals, tangents):
     problem, start, smoothing = primals
-    q, scale = scaled(problem)
+    q, scale = scale_problem(problem)
     p, system, report = _iterated(run, q, scale, start)
     moves = tangents[0].lower, tangents[0].upper
     at = jax.jvp(_nearest_to_0, (problem.lower, problem.upper), moves)[1]
     dot = replace(q, **_fields(tangents[0], scale), at=_of_all(q.free, at, 0.0) / scale.x)
-    dots = moved(q, system, p, dot, smoothing / (scale.size * scale.size))
+    dots = solution_change(q, system, p, dot, smoothing / (scale.size * scale.size))
     none = jax.tree.map(_no_tangent, report)
     out = _unscaled(scale, p.x, p.y, p.z, p.w)
     return (*out, report), (*_unscaled(scale, *dots), none)
@@ -179,9 +180,9 @@ def _no_tangent(x: Array):
     return jnp.zeros_like(x) if floating else np.zeros(x.shape, jax.dtypes.float0)
 
 
-def _iterated(run: _Run, q: Scaled, scale: ip.Scale, start: Start | None):
-    """The last point, the system of a step, and the fields of a ``Solution`` after multipliers."""
-    tolerance, system = jnp.asarray(run.tolerance, q.H.dtype), reduced(q)
+def _iterated(run: _QPSettings, q: ScaledProgram, scale: ip.Scale, start: Start | None):
+    """Run the iterations: last point, reduced system, and the ``QPSolution`` fields after it."""
+    tolerance, system = jnp.asarray(run.tolerance, q.H.dtype), eliminate_free(q)
     begun = _cold(q) if start is None else _warm(q, scale, start)
     end = ip.iterate(q, system, *begun, run.iterations, tolerance)
     p, off = end.point, end.off
@@ -191,27 +192,27 @@ def _iterated(run: _Run, q: Scaled, scale: ip.Scale, start: Start | None):
     status = jnp.where(jnp.isfinite(primal + dual + gap), status, NOT_FINITE).astype(jnp.int32)
 
     nb, f = q.bounded, q.free
-    low = jnp.where(q.real, ip.reached(q, p.x) - q.d, 0.0)
+    low = jnp.where(q.real, ip.apply_constraints(q, p.x) - q.d, 0.0)
     allowed = tolerance * ip.reach(q, p)
     low, missed = low < -allowed, jnp.abs(off.equation) > allowed
     size = jnp.maximum(ip.largest(p.y), ip.largest(p.z))  # of rows that contradict each other
-    told = jnp.where(off.contradicts & ~solved, 1e-3 * size, -1.0)
-    missed, low = missed & (jnp.abs(p.y) > told), low & (p.z > told)
+    least = jnp.where(off.contradicts & ~solved, 1e-3 * size, -1.0)
+    missed, low = missed & (jnp.abs(p.y) > least), low & (p.z > least)
     of_x, of_rows = both_sides(q, low, jnp.logical_or)
     violated = jnp.concatenate([missed, of_rows, _of_all(f, of_x, False)])
 
     pull, fixed = off.gradient[f:], q.fixed[f:]
-    held = jnp.concatenate([pull, -pull, jnp.zeros_like(q.d[2 * nb :])])
+    multipliers = jnp.concatenate([pull, -pull, jnp.zeros_like(q.d[2 * nb :])])
     of_fixed = jnp.concatenate([fixed, fixed, jnp.zeros_like(q.real[2 * nb :])])
-    p = replace(p, z=jnp.where(of_fixed, jnp.maximum(held, 0.0), p.z))
+    p = replace(p, z=jnp.where(of_fixed, jnp.maximum(multipliers, 0.0), p.z))
     return p, system, (status, primal, dual, gap, end.count, violated)
 
 
-def scaled(p: Problem) -> tuple[Scaled, ip.Scale]:
-    """Columns to the length 1 in J, then rows of A and G, then the size of the solution.
+def scale_problem(p: QuadraticProgram) -> tuple[ScaledProgram, ip.Scale]:
+    """Scale columns of J to length 1, then rows of A and G, then the solution to size 1.
 
-    What is not finite becomes a problem of zeros, which no number of its can harm. An unknown that
-    nothing depends on is fixed.
+    A member with non-finite data is replaced by an all-zero problem. An unknown with a column of
+    zeros is fixed.
     """
     has_lower, has_upper, has_row = p.lower != -jnp.inf, p.upper != jnp.inf, p.h != -jnp.inf
     ceiling, has_ceiling = p.ceilings, p.ceilings != jnp.inf
@@ -230,13 +231,13 @@ def scaled(p: Problem) -> tuple[Scaled, ip.Scale]:
     if p.joint is not None:
         rest = jnp.concatenate([rest, p.joint.C])
     squares = jnp.diagonal(H), jnp.sum(rest * rest, axis=0)
-    told = (p.r, p.b, p.h, p.ceilings, p.lower, p.upper)
-    sizes = (jnp.abs(x) for x in (*squares, *told, *(() if p.joint is None else (p.joint.c,))))
+    vectors = (p.r, p.b, p.h, p.ceilings, p.lower, p.upper)
+    sizes = (jnp.abs(x) for x in (*squares, *vectors, *(() if p.joint is None else (p.joint.c,))))
     finite = every(p.joint, jnp.isfinite(sum(map(jnp.sum, sizes))))
     p, H, squares = jax.tree.map(
         lambda x: jnp.where(finite, x, 0.0), (replace(p, J=H[:0]), H, squares)
     )
-    p = replace(p, J=J)  # as it is: see ``Scaled``
+    p = replace(p, J=J)  # not scaled: see ``ScaledProgram``
 
     in_J, in_rest = map(safe_sqrt, squares)
     noise = NOISE * jnp.finfo(in_J.dtype).eps * jnp.max(in_J, initial=0.0)
@@ -252,15 +253,15 @@ def scaled(p: Problem) -> tuple[Scaled, ip.Scale]:
 
     of_inequality = jnp.concatenate([1 / d[f:], 1 / d[f:], of_G, of_G[last:]])
     of_C = None if p.joint is None else _inverse(safe_sqrt(p.joint.total(_squares(p.joint.C * d))))
-    one = ip.Scale(d, of_A, of_inequality, of_C, jnp.ones((), d.dtype), finite)
-    of: dict[str, Any] = _fields(p, one) | dict(columns=d, finite=finite)
+    unit_scale = ip.Scale(d, of_A, of_inequality, of_C, jnp.ones((), d.dtype), finite)
+    of: dict[str, Any] = _fields(p, unit_scale) | dict(columns=d, finite=finite)
     pull = jnp.abs(jnp.where(finite, d * matmul(of["r"], J), 0.0))
-    asked = [] if of["joint"] is None else [jnp.abs(of["joint"].c)]
-    size = jnp.max(jnp.concatenate([pull, jnp.abs(of["b"]), of["d"], *asked]), initial=0.0)
+    joint_sizes = [] if of["joint"] is None else [jnp.abs(of["joint"].c)]
+    size = jnp.max(jnp.concatenate([pull, jnp.abs(of["b"]), of["d"], *joint_sizes]), initial=0.0)
     size = most(p.joint, size)
     size = jnp.where(size > 0, size, 1.0)
     of_C = None if of_C is None else of_C * size
-    scale = ip.Scale(d * size, of_A * size, one.inequality * size, of_C, size, finite)
+    scale = ip.Scale(d * size, of_A * size, unit_scale.inequality * size, of_C, size, finite)
     if of["joint"] is not None:
         of["joint"] = replace(of["joint"], c=of["joint"].c / size)
     of |= {name: of[name] / size for name in ("r", "b", "d")}
@@ -268,11 +269,11 @@ def scaled(p: Problem) -> tuple[Scaled, ip.Scale]:
     real = jnp.concatenate([has_lower & moves, has_upper & moves, real_row, real_ceiling])
     at = jnp.where(finite, at, 0.0) / scale.x
     H = d[:, None] * H * d + _gram(of["A"])
-    return Scaled(**of, real=real, fixed=fixed, at=at, H=H, free=f), scale
+    return ScaledProgram(**of, real=real, fixed=fixed, at=at, H=H, free=f), scale
 
 
 def _gram(rows: Array) -> Array:
-    """rows^T rows, without a transpose, for which a kernel would look at every number."""
+    """Gram matrix rows^T rows, without a transpose, which would cost a kernel every number."""
     return lax.dot_general(rows, rows, (((0,), (0,)), ((), ())), precision=lax.Precision.HIGHEST)
 
 
@@ -281,18 +282,18 @@ def _squares(rows: Array) -> Array:
 
 
 def _of_all(free: int, x: Array, value: float | bool) -> Array:
-    """Of all unknowns, x being of those with bounds."""
+    """Extend values x of the bounded unknowns to all unknowns, with ``value`` for the free ones."""
     return jnp.concatenate([jnp.full(free, value, x.dtype), x])
 
 
 def _nearest_to_0(lower: Array, upper: Array) -> Array:
-    """The number between two bounds; between equal ones it moves half as much as each."""
+    """Number within two bounds nearest to 0; between equal bounds its tangent is their mean."""
     nearest = jnp.where(lower > 0, lower, jnp.where(upper < 0, upper, 0.0))
     return jnp.where(lower == upper, (lower + upper) / 2, nearest)
 
 
-def _fields(p: Problem, scale: ip.Scale) -> dict[str, Any]:
-    """The numbers of a problem, or their tangents, in scaled units, but for J."""
+def _fields(p: QuadraticProgram, scale: ip.Scale) -> dict[str, Any]:
+    """Numbers of a problem, or their tangents, in scaled units; J alone is not scaled."""
     nb, k = p.lower.shape[0], p.h.shape[0]
     d, size = scale.x / scale.size, scale.size
     of_A, of_G = scale.equality / size, scale.inequality[2 * nb : 2 * nb + k] / size
@@ -317,16 +318,21 @@ def _inverse(length: Array) -> Array:
     return 1 / jnp.where(length > 0, length, 1.0)
 
 
-def _cold(q: Scaled) -> tuple[ip.Point, Array]:
-    """A start from nothing, and the objective's gradient there."""
+def _cold(q: ScaledProgram) -> tuple[ip.Iterate, Array]:
+    """Cold start: initial point without a previous solution, and the objective's gradient there."""
     none = None if q.joint is None else jnp.zeros_like(q.joint.c)
-    p = _with_room(q, ip.Point(q.at, jnp.zeros_like(q.b), jnp.zeros_like(q.d), q.d, none), ip.COLD)
+    p = _with_room(
+        q, ip.Iterate(q.at, jnp.zeros_like(q.b), jnp.zeros_like(q.d), q.d, none), ip.COLD
+    )
     return p, ip.gradient(q, p.x)
 
 
-def _warm(q: Scaled, scale: ip.Scale, start: Start) -> tuple[ip.Point, Array]:
-    """The same from the solution of another problem; from nothing if it is not finite, and without
-    its multipliers if more of the gradient is left with them: those of tasks of another weight."""
+def _warm(q: ScaledProgram, scale: ip.Scale, start: Start) -> tuple[ip.Iterate, Array]:
+    """Warm start: initial point from the solution of a similar problem, and the gradient there.
+
+    A start that is not finite is ignored. Its multipliers are ignored if they leave a larger
+    gradient of the Lagrangian than none do, as those of tasks of another weight.
+    """
     finite = every(q.joint, jnp.isfinite(sum(jnp.sum(x) for x in jax.tree.leaves(start))))
     x = jnp.where(q.fixed, q.at, start.x / scale.x)
     z = [start.at_lower, start.at_upper, start.inequality, start.at_ceiling]
@@ -338,31 +344,33 @@ def _warm(q: Scaled, scale: ip.Scale, start: Start) -> tuple[ip.Point, Array]:
     if q.joint is not None and scale.joint is not None:
         w = jnp.zeros_like(q.joint.c) if start.joint is None else start.joint / scale.joint
         w = jnp.where(finite, w, 0.0)
-    s = jnp.where(q.real, jnp.maximum(ip.reached(q, x) - q.d, 0.0), 0.0)
-    p, slope = ip.Point(x, y, z, s, w), ip.gradient(q, x)
+    s = jnp.where(q.real, jnp.maximum(ip.apply_constraints(q, x) - q.d, 0.0), 0.0)
+    p, slope = ip.Iterate(x, y, z, s, w), ip.gradient(q, x)
     with_them = ip.residual(q, p, slope).gradient
     left = (most(q.joint, ip.left_over(q, x, each)) for each in (with_them, slope))
     helps = jnp.less_equal(*left)
     y, z, w = jax.tree.map(lambda x: jnp.where(helps, x, 0.0), (y, z, w))
-    p = ip.Point(x, y, z, s, w)
+    p = ip.Iterate(x, y, z, s, w)
     primal, dual, _ = ip.measures(q, p, ip.residual(q, p, slope))
     least = jnp.clip(ip.WARM * jnp.maximum(primal, dual), ip.LEAST, ip.COLD)
     return _with_room(q, p, jnp.where(finite, least, ip.COLD)), slope
 
 
-def _with_room(q: Scaled, p: ip.Point, least: Array | float) -> ip.Point:
-    s = jnp.maximum(ip.reached(q, p.x) - q.d, least)
-    z = jnp.maximum(p.z, least * jnp.minimum(1.0, 1 / s))  # a bound that is far away hardly pushes
+def _with_room(q: ScaledProgram, p: ip.Iterate, least: Array | float) -> ip.Iterate:
+    s = jnp.maximum(ip.apply_constraints(q, p.x) - q.d, least)
+    z = jnp.maximum(p.z, least * jnp.minimum(1.0, 1 / s))  # small for a bound that is far away
     return replace(p, z=jnp.where(q.real, z, 0.0), s=jnp.where(q.real, s, 1.0))
 
 
 class QPError(ValueError):
-    """Members of a batch that were not solved."""
+    """Raised by ``check`` for members of a batch that were not solved."""
 
 
-def check(solution: Solution, names: Sequence[str] = ()) -> None:
-    """Raise ``QPError`` if a member failed: how many and how, which rows are violated, and what
-    to do. names: those of ``Solution.violated``, rows of A, rows of G, unknowns. Not inside jit.
+def check(solution: QPSolution, names: Sequence[str] = ()) -> None:
+    """Raise ``QPError`` if a member failed.
+
+    The message has how many failed and how, violated rows, and remedies. names: those of
+    ``QPSolution.violated``, rows of A, rows of G, unknowns. Not inside jit.
     """
     status = np.asarray(solution.status).reshape(-1)
     failed = status != SOLVED

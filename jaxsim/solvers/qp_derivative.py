@@ -1,4 +1,4 @@
-"""The derivative of a QP's solution, from the conditions that hold there."""
+"""Derivative of a QP's solution, from the optimality conditions."""
 
 import jax
 import jax.numpy as jnp
@@ -6,26 +6,26 @@ from jax import Array, lax
 
 from jaxsim.math.products import matmul
 from jaxsim.solvers.implicit import ROUNDS, proximal_weight, relaxed_positive
-from jaxsim.solvers.interior_point import Point, pulled_back, reached
+from jaxsim.solvers.interior_point import Iterate, apply_constraints, apply_constraints_transposed
 from jaxsim.solvers.qp_system import (
     RIDGE,
     Reduced,
-    Scaled,
-    achieved,
+    ScaledProgram,
+    apply_tasks,
+    apply_tasks_transposed,
     both_sides,
     factor,
     inequalities,
-    pulled,
     solve_factored,
 )
 
 
-def moved(
-    q: Scaled, system: Reduced, p: Point, dot: Scaled, smoothing: Array
+def solution_change(
+    q: ScaledProgram, system: Reduced, p: Iterate, dot: ScaledProgram, smoothing: Array
 ) -> tuple[Array, Array, Array, Array | None]:
-    """The change of x, y, z and w by that of the problem; smoothing () in the scaled unit.
+    """Change of x, y, z and w by the change ``dot`` of the problem; smoothing () in scaled units.
 
-    Of an inequality (1 - D) dz + D ds = 0, with D 1 where it holds x and 0 where it does not.
+    An inequality has (1 - D) dz + D ds = 0, with D 1 where it is active and 0 where it is not.
     """
     real = q.real
     delta = proximal_weight(p.x.dtype)
@@ -34,8 +34,10 @@ def moved(
     ridge = RIDGE * float(jnp.finfo(p.x.dtype).eps)
     f = factor(q, system, D * answer, ridge, delta)
 
-    error = achieved(q, p.x) - q.r
-    g1 = -pulled(dot, error) - pulled(q, achieved(dot, p.x) - dot.r)
+    error = apply_tasks(q, p.x) - q.r
+    g1 = -apply_tasks_transposed(dot, error) - apply_tasks_transposed(
+        q, apply_tasks(dot, p.x) - dot.r
+    )
     g1 = g1 + matmul(p.y, dot.A) + matmul(both_sides(q, p.z, jnp.subtract)[1], dot.G)
     g2 = dot.b - matmul(dot.A, p.x)
     of_rows = inequalities(q, jnp.zeros_like(p.x), matmul(dot.G, p.x))
@@ -46,15 +48,15 @@ def moved(
         g4 = moves.c - joint.total(matmul(moves.C, p.x))
 
     def again(change, _):
-        """One step of refinement; the regularised matrix is the preconditioner."""
+        """Step of iterative refinement; the regularised matrix is the preconditioner."""
         dx, dy, dz, dw = change
-        r1 = g1 - pulled(q, achieved(q, dx))
-        r1 = jnp.where(q.fixed, 0.0, r1 + matmul(dy, q.A) + pulled_back(q, dz))
+        r1 = g1 - apply_tasks_transposed(q, apply_tasks(q, dx))
+        r1 = jnp.where(q.fixed, 0.0, r1 + matmul(dy, q.A) + apply_constraints_transposed(q, dz))
         r2, r4 = g2 - matmul(q.A, dx), None
         if joint is not None and g4 is not None:
             r1 = jnp.where(q.fixed, 0.0, r1 + matmul(dw, joint.C))
             r4 = g4 - joint.total(matmul(joint.C, dx))
-        base = (D * (g3 - reached(q, dx)) - (1 - D) * dz) * answer
+        base = (D * (g3 - apply_constraints(q, dx)) - (1 - D) * dz) * answer
         more, dy_more, towards, dw_more = solve_factored(f, q, r1, base, r2, r4)
         dw = None if dw is None else dw + dw_more
         return (dx + more, dy + dy_more, dz + base - D * answer * towards, dw), None

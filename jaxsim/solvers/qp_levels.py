@@ -1,4 +1,4 @@
-"""Least squares in strict priorities: a quadratic program for each level, within those before."""
+"""Least squares with strict priorities: a quadratic program for each level."""
 
 import jax.numpy as jnp
 from jax import Array
@@ -6,7 +6,7 @@ from jax import Array
 from jaxsim.math.products import matmul
 from jaxsim.solvers import qp
 
-HELD = 100.0  # a bound surely pushes if its multiplier is so many times its slack, scaled
+HELD = 100.0  # a bound is surely active if its multiplier is so many times its slack, scaled
 
 
 def solve_levels(
@@ -21,19 +21,19 @@ def solve_levels(
     iterations: int = 50,
     tolerance: float | None = None,
     smoothing: float | Array = 0.0,
-) -> tuple[qp.Solution, ...]:
-    """A solution for each level (J, r): the least |J x - r| among the x that are best for all
-    levels before, under the constraints of a ``qp.Problem``. The last one is the answer.
+) -> tuple[qp.QPSolution, ...]:
+    """Minimise |J x - r| of each level (J, r) among the solutions of all levels before it.
 
-    The J x that a level achieves becomes equations of the next ones; ``equality`` and ``violated``
-    of a level have these rows after those of A. An unknown that a bound holds stays there. Where
-    the equations leave rows of G no room, the iterations are more, and in float32 one member in
-    twelve ends unfinished (docs/explanation/qp.md).
+    Returns a solution for each level, under the constraints of a ``qp.QuadraticProgram``; the last
+    one is the result. The J x that a level achieves becomes equations of the next ones;
+    ``equality`` and ``violated`` of a level have these rows after those of A. An unknown at an
+    active bound stays there. Where the equations leave rows of G no room, more iterations are
+    needed, and in float32 one member in twelve ends unfinished (docs/explanation/qp.md).
     """
     solutions = []
     tolerance = qp.default_tolerance(A.dtype) if tolerance is None else tolerance
     for J, r in levels:
-        problem = qp.Problem(J, r, A, b, G, h, lower, upper, ceiling)
+        problem = qp.QuadraticProgram(J, r, A, b, G, h, lower, upper, ceiling)
         solutions.append(qp.solve(problem, None, iterations, tolerance, smoothing))
         lower, upper = _active_bounds(problem, solutions[-1], tolerance)
         A = jnp.concatenate([A, J])
@@ -41,11 +41,16 @@ def solve_levels(
     return tuple(solutions)
 
 
-def _active_bounds(p: qp.Problem, s: qp.Solution, tolerance: float) -> tuple[Array, Array]:
-    """The bounds, made equal where one of them surely pushes: every x that is as good lies on it,
-    and the next level is spared a slack that has no room. Multipliers of what is not solved say
-    nothing of the kind: of bounds that contradict each other both push."""
-    scale = qp.scaled(p)[1]
+def _active_bounds(
+    p: qp.QuadraticProgram, s: qp.QPSolution, tolerance: float
+) -> tuple[Array, Array]:
+    """Bounds for the next level, made equal where one of them is surely active.
+
+    Every x that is as good lies on such a bound, and the next level has no slack without room.
+    Multipliers of an unsolved problem show no active bound: of two bounds that contradict each
+    other both push.
+    """
+    scale = qp.scale_problem(p)[1]
     nb = p.lower.shape[0]
     f = s.x.shape[0] - nb
     x, of_x, of_bounds = s.x[f:], scale.x[f:], scale.inequality[:nb]

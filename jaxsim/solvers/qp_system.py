@@ -1,7 +1,7 @@
-"""The linear system of one step of ``interior_point``, factorised and solved.
+"""Linear system of one step of ``interior_point``: factorisation and solution.
 
-The unknowns that have no bounds come first. What a step adds to the matrix does not touch their
-part of it, so they are eliminated once, and a step factorises a matrix of the others alone.
+The unknowns that have no bounds come first. A step adds nothing to their block of the matrix, so
+they are eliminated once, and a step factorises a matrix of the others alone.
 """
 
 from collections.abc import Callable
@@ -14,99 +14,104 @@ from jax import Array, lax
 from jaxsim.math.products import matmul
 from jaxsim.math.safe import safe_divide, safe_sqrt
 from jaxsim.math.triangular import backward, cholesky, forward
-from jaxsim.solvers.joint import Joint
+from jaxsim.solvers.joint import JointEquations
 
-RIDGE = 10.0  # times the rounding of the scaled diagonal: the proximal regularisation
-MOST = 1e6  # times it, at most
+RIDGE = 10.0  # proximal regularisation, in roundings of the scaled diagonal
+MOST = 1e6  # largest factor on it
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Scaled:
-    """A problem whose columns, rows and solution have the size 1: n unknowns, nb of them, the last
-    ones, with bounds, e equations, k rows of G, kc of them, the last ones, with a ceiling, and
-    c = 2 nb + k + kc inequalities.
+class ScaledProgram:
+    """Quadratic program whose columns, rows and solution have the size 1.
 
-    J alone is left as it was given, so that none of its many numbers is computed anew: ``achieved``
-    and ``pulled`` scale what goes into its products and what comes out.
+    It has n unknowns, nb of them, the last ones, with bounds, e equations, k rows of G, kc of them,
+    the last ones, with a ceiling, and c = 2 nb + k + kc inequalities. J alone is not scaled, so
+    that none of its many numbers is recomputed: ``apply_tasks`` and its transpose scale the factors
+    and the results of its products.
     """
 
     J: Array  # (m, n)
-    columns: Array  # (n,) times which its columns have the length 1
-    finite: Array  # () bool: else no number of J counts
+    columns: Array  # (n,) factors that scale the columns of J to length 1
+    finite: Array  # () bool: the problem is finite; else J counts as zero
     r: Array  # (m,)
     A: Array  # (e, n)
     b: Array  # (e,)
     G: Array  # (k, n)
     d: Array  # (c,) of C x >= d, C from lower and upper bounds, G and -Gc; 0 where there is none
     real: Array  # (c,) bool: the inequality exists
-    fixed: Array  # (n,) bool: there is no choice
-    at: Array  # (n,) what the bounds allow that is nearest to 0: of a fixed unknown what it is
+    fixed: Array  # (n,) bool: the unknown has only one value
+    at: Array  # (n,) value nearest to 0 within the bounds: that of a fixed unknown
     H: Array  # (n, n) J^T J + A^T A
-    joint: Joint | None  # mj equations with other problems
+    joint: JointEquations | None  # mj equations with other problems
     free: int = field(metadata={"static": True})  # n - nb
 
     @property
     def bounded(self) -> int:
-        """nb"""
+        """Number nb of unknowns with bounds."""
         return self.H.shape[0] - self.free
 
     @property
     def of_sides(self) -> tuple[slice, slice, slice, slice]:
-        """Where in what is (c,) the lower bounds are, the upper ones, the rows and the ceilings."""
+        """Slices of lower bounds, upper bounds, rows and ceilings in an array (c,)."""
         nb, k = self.bounded, self.G.shape[0]
         return slice(nb), slice(nb, 2 * nb), slice(2 * nb, 2 * nb + k), slice(2 * nb + k, None)
 
 
 def both_sides(
-    problem: Scaled, x: Array, combined: Callable[[Array, Array], Array]
+    problem: ScaledProgram, x: Array, combined: Callable[[Array, Array], Array]
 ) -> tuple[Array, Array]:
-    """(nb,) of the bounded unknowns and (k,) of the rows of G what x (c,) says of both sides; of a
-    row without a ceiling that side says 0."""
+    """Combine x (c,) of both sides of each inequality: (nb,) of bounds and (k,) of rows of G.
+
+    The missing side of a row without a ceiling is 0.
+    """
     lower, upper, rows, ceilings = (x[at] for at in problem.of_sides)
     none = jnp.zeros_like(rows[: len(rows) - len(ceilings)])
     above = jnp.concatenate([none, ceilings])
     return combined(lower, upper), combined(rows, above)
 
 
-def inequalities(problem: Scaled, x: Array, of_G: Array) -> Array:
-    """C x (c,), with G x (k,)."""
+def inequalities(problem: ScaledProgram, x: Array, of_G: Array) -> Array:
+    """(c,) C x, from x (n,) and of_G = G x (k,)."""
     bounded, ceilings = x[problem.free :], problem.of_sides[-1]
     last = of_G[len(of_G) - (problem.d.shape[0] - ceilings.start) :]
     return jnp.concatenate([bounded, -bounded, of_G, -last])
 
 
-def achieved(problem: Scaled, x: Array) -> Array:
-    """J x (m,)."""
+def apply_tasks(problem: ScaledProgram, x: Array) -> Array:
+    """(m,) J x, of the scaled problem."""
     return jnp.where(problem.finite, matmul(problem.J, problem.columns * x), 0.0)
 
 
-def pulled(problem: Scaled, y: Array) -> Array:
-    """J^T y (n,)."""
+def apply_tasks_transposed(problem: ScaledProgram, y: Array) -> Array:
+    """(n,) J^T y, of the scaled problem."""
     return jnp.where(problem.finite, problem.columns * matmul(y, problem.J), 0.0)
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Reduced:
-    """The matrix without the f free unknowns, before a step adds to it. With L the lower factor of
-    their part of H, and rows (k + e + mj of them) those of G, of A, then of joint equations:"""
+    """Step matrix after elimination of the f free unknowns, before a step adds to it.
+
+    With L the lower factor of their block of H, and rows (k + e + mj of them) those of G, of A,
+    then of joint equations.
+    """
 
     inverse: Array  # (f, f) L^-1
     across: Array  # (f, nb + k + e + mj) L^-1 (H, rows^T), of the unknowns that stay and the rows
     H: Array  # (nb, nb) of the unknowns that stay
-    rows: Array  # (k + e + mj, nb) of them
-    among: Array  # (k + e + mj, k + e + mj) what the rows of the free unknowns have in common
+    rows: Array  # (k + e + mj, nb) in the unknowns that stay
+    among: Array  # (k + e + mj, k + e + mj) coupling of the rows through the free unknowns
     fixed: Array  # (nb,) bool
 
 
 @dataclass(frozen=True)
-class Factor:
-    """The matrix of a step, factorised. E: the rows of A, then those of joint equations."""
+class StepFactor:
+    """Factorised matrix of a step. E: the rows of A, then those of joint equations."""
 
     reduced: Reduced
     weight: Array  # (k,) of the rows of G
-    rows: Array  # (k, nb + e + mj + k) of a factor of the rows of G, weighted; k = 0 if f is
+    rows: Array  # (k, nb + e + mj + k) factored weighted rows of G; k = 0 if f = 0
     lower: Array  # (nb, nb) of the matrix of the unknowns that stay
     through: Array  # (e + mj, nb) E lower^-T, with E as the elimination leaves it
     small: Array  # (e, e) lower factor of the equations' system
@@ -115,14 +120,14 @@ class Factor:
 
 @dataclass(frozen=True)
 class JointFactor:
-    """What the mj joint equations need of a step."""
+    """Factorised blocks of the mj joint equations in a step."""
 
-    across: Array  # (e, mj) small^-1 times what A and they have in common
-    lower: Array  # (mj, mj) factor of what they come to, of all problems
+    across: Array  # (e, mj) small^-1 times the coupling of A with the joint equations
+    lower: Array  # (mj, mj) lower factor of the sum of all problems' Schur complements
 
 
-def reduced(problem: Scaled) -> Reduced:
-    """Without the free unknowns, with as little regularisation as their factor needs to exist."""
+def eliminate_free(problem: ScaledProgram) -> Reduced:
+    """Eliminate the free unknowns, with the least regularisation for which their factor exists."""
     f = problem.free
     joint = [] if problem.joint is None else [problem.joint.C]
     rows, fixed = jnp.concatenate([problem.G, problem.A, *joint]), problem.fixed[f:]
@@ -160,10 +165,15 @@ def reduced(problem: Scaled) -> Reduced:
 
 
 def factor(
-    problem: Scaled, system: Reduced, weight: Array, ridge: Array | float, delta: Array | float
-) -> Factor:
-    """K = H + A^T A + C^T weight C + ridge, weight (c,), and what the equations need of it. The
-    two sides of a row are one row of K, with the sum of their weights.
+    problem: ScaledProgram,
+    system: Reduced,
+    weight: Array,
+    ridge: Array | float,
+    delta: Array | float,
+) -> StepFactor:
+    """Factorise K = H + A^T A + C^T weight C + ridge, weight (c,), and the equations' system.
+
+    The two sides of a row are one row of K, with the sum of their weights.
 
     A^T A changes no solution, and A K^-1 A^T is then at most 1: rows A below K with 2 on the
     diagonal give ``through`` in the same factorisation; those of joint equations have a diagonal
@@ -200,15 +210,17 @@ def factor(
     S = S + matmul(through, through.T)
     small = cholesky(_damped(S[:e, :e], delta))
     joint = None if problem.joint is None else _joint_factor(problem.joint, S, small, delta)
-    return Factor(system, weight_G, rows, lower, through, small, joint)
+    return StepFactor(system, weight_G, rows, lower, through, small, joint)
 
 
 def _damped(S: Array, delta: Array | float) -> Array:
     return S + jnp.diag(delta * (1 + jnp.diagonal(S)))
 
 
-def _joint_factor(joint: Joint, S: Array, small: Array, delta: Array | float) -> JointFactor:
-    """S (e + mj, e + mj): what the equations have in common through the unknowns."""
+def _joint_factor(
+    joint: JointEquations, S: Array, small: Array, delta: Array | float
+) -> JointFactor:
+    """Factorise the joint equations; S (e + mj, e + mj): coupling of all equations."""
     e = small.shape[0]
     across = lax.linalg.triangular_solve(small, S[:e, e:], left_side=True, lower=True)
     alone = S[e:, e:] - matmul(across.T, across)
@@ -217,12 +229,20 @@ def _joint_factor(joint: Joint, S: Array, small: Array, delta: Array | float) ->
 
 
 def solve_factored(
-    f: Factor, problem: Scaled, g: Array, base: Array, e: Array, joint: Array | None = None
+    f: StepFactor,
+    problem: ScaledProgram,
+    g: Array,
+    base: Array,
+    e: Array,
+    joint: Array | None = None,
 ) -> tuple[Array, Array, Array, Array | None]:
-    """dx (n,), dy (e,), C dx (c,) and dw (mj,) of K dx - A^T dy - C_j^T dw = g + C^T base,
-    A dx + delta dy = e, and the sum of all problems' C_j dx + delta dw = ``joint``, with g (n,),
-    base (c,), e (e,) and K before A^T A was added. A row of G with a large weight has a large base,
-    too: what is left of both, the row's own C dx, has digits that dx would lose."""
+    """Solve the system of a step: dx (n,), dy (e,), C dx (c,) and dw (mj,).
+
+    K dx - A^T dy - C_j^T dw = g + C^T base, A dx + delta dy = e, and the sum of all problems'
+    C_j dx + delta dw = ``joint``, with g (n,), base (c,), e (e,) and K before A^T A was added. A
+    row of G with a large weight has a large base, too: their difference, the row's C dx, has digits
+    that dx would lose.
+    """
     free, nb, k, count = problem.free, problem.bounded, problem.G.shape[0], e.shape[0]
     of_x, of_G = both_sides(problem, base, jnp.subtract)
     g = g + matmul(e, problem.A) + jnp.pad(of_x, (free, 0))
@@ -235,25 +255,25 @@ def solve_factored(
     else:
         P, P_E, root = jnp.split(f.rows, [nb, nb + e.shape[0]], axis=1)
         inverse, across = f.reduced.inverse, f.reduced.across
-        asked = safe_divide(of_G, f.weight)
+        shift = safe_divide(of_G, f.weight)
         a = matmul(inverse, g[:free])
         c, c_G, c_E = jnp.split(matmul(a, across), [nb, nb + k])
-        q = matmul(root, c_G - asked)
+        q = matmul(root, c_G - shift)
         stay, left = g[free:] - c - matmul(q, P), e - c_E + matmul(q, P_E)
         dx, pulls = _solve_reduced(f, problem, stay, left, joint)
         pull = matmul(q + matmul(P, dx) + matmul(P_E, pulls), root)
         a = a - matmul(across, jnp.concatenate([dx, pull, -pulls]))
         dx = jnp.concatenate([matmul(a, inverse), dx])
-        by_pull = asked + safe_divide(pull, f.weight)
+        by_pull = shift + safe_divide(pull, f.weight)
         moved = jnp.where(f.weight > 1, by_pull, matmul(problem.G, dx))
     dw = None if problem.joint is None else pulls[count:]
     return dx, pulls[:count], inequalities(problem, dx, moved), dw
 
 
 def _solve_reduced(
-    f: Factor, problem: Scaled, g: Array, e: Array, joint: Array | None
+    f: StepFactor, problem: ScaledProgram, g: Array, e: Array, joint: Array | None
 ) -> tuple[Array, Array]:
-    """Of the unknowns that stay (nb,), and multipliers of A and of joint equations (e + mj,)."""
+    """Solve for the unknowns that stay (nb,), and the multipliers of all equations (e + mj,)."""
     u = forward(f.lower, g)
     w = e - matmul(f.through, u)
     if problem.joint is None or f.joint is None:

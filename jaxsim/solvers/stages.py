@@ -15,23 +15,23 @@ from jaxsim.solvers.interior_point import COLD, LEAST, OWN, STEP, WARM, largest
 from jaxsim.solvers.lcp import NOT_FINITE, SOLVED, UNFINISHED
 from jaxsim.solvers.qp import default_tolerance
 from jaxsim.solvers.qp_system import MOST, RIDGE
-from jaxsim.solvers.riccati import Chain, Rows, Square
+from jaxsim.solvers.riccati import Chain, Square, StageRows
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Problem:
-    """Minimise the sum of |J (u, s) - r|^2 / 2 over H stages, subject to A (u, s) = b and
-    C (u, s) >= d in each, with s_(k+1) = F s_k + B u_k + f and s_0 = 0.
+class StagedProgram:
+    """Minimise the sum of |J (u, s) - r|^2 / 2 over H stages, under constraints in each stage.
 
-    A row without a bound has d = -inf. A control that nothing depends on comes out as 0.
+    These are A (u, s) = b and C (u, s) >= d, with s_(k+1) = F s_k + B u_k + f and s_0 = 0. A row
+    without a bound has d = -inf. A control with columns of zeros gets the value 0.
     """
 
-    J: Rows  # m rows
+    J: StageRows  # m rows
     r: Array  # (H, m)
-    A: Rows  # e rows
+    A: StageRows  # e rows
     b: Array  # (H, e)
-    C: Rows  # c rows
+    C: StageRows  # c rows
     d: Array  # (H, c)
     chain: Chain
     f: Array  # (H, nx)
@@ -39,8 +39,8 @@ class Problem:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Point:
-    """An iterate, with the states that its controls lead to."""
+class StageIterate:
+    """Iterate with controls, the states that they lead to, multipliers and slacks."""
 
     u: Array  # (H, n)
     x: Array  # (H, nx)
@@ -51,8 +51,8 @@ class Point:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Solution:
-    """u with the multipliers, and how well they solve the problem: see ``qp.Solution``."""
+class StagedSolution:
+    """Controls u with multipliers, residuals and status: see ``qp.QPSolution``."""
 
     u: Array  # (H, n)
     equality: Array  # (H, e)
@@ -66,28 +66,28 @@ class Solution:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Scaled:
-    """A problem whose columns, rows and solution have the size 1."""
+class ScaledStages:
+    """Problem whose columns, rows and solution have the size 1, with its scale factors."""
 
-    p: Problem
+    p: StagedProgram
     live: Array  # (H, n) bool: something depends on the control
     real: Array  # (H, c) bool: the inequality exists
     cost: Square  # of J and A
-    columns: Array  # (H, n) times which u was divided by ...
-    of_A: Array  # (H, e)
-    of_C: Array  # (H, c)
-    size: Array  # () ... and the solution
+    columns: Array  # (H, n) factors of the columns: u = columns * size * scaled u
+    of_A: Array  # (H, e) factors of the rows of A
+    of_C: Array  # (H, c) factors of the rows of C
+    size: Array  # () size of the solution
 
 
 def solve(
-    problem: Problem,
+    problem: StagedProgram,
     start: tuple[Array, Array, Array] | None = None,
     iterations: int = 50,
     tolerance: float | None = None,
-) -> Solution:
-    """The solution, from controls (H, n) and multipliers (H, e), (H, c), or from nothing.
+) -> StagedSolution:
+    """Solve a QP over stages, from controls (H, n) and multipliers (H, e), (H, c), or from zeros.
 
-    tolerance: as of ``qp.solve``. A problem that is not finite has a solution that is not.
+    tolerance: that of ``qp.solve``. A problem that is not finite has a solution that is not.
     """
     tolerance = default_tolerance(problem.r.dtype) if tolerance is None else tolerance
     q = _scaled(problem, None if start is None else start[0])
@@ -117,17 +117,20 @@ def solve(
     unit = q.size * q.columns
     u = jnp.where(finite, p.u * unit, jnp.nan)
     y, z = p.y * q.of_A * q.size, p.z * q.of_C * q.size
-    return Solution(u, y, z, status, primal, dual, gap, count)
+    return StagedSolution(u, y, z, status, primal, dual, gap, count)
 
 
-def _finite(p: Problem) -> Array:
+def _finite(p: StagedProgram) -> Array:
     rest = replace(p, d=jnp.where(p.d == -jnp.inf, 0.0, p.d))
     return jnp.isfinite(sum(jnp.sum(x) for x in jax.tree.leaves(rest)))
 
 
-def _scaled(p: Problem, start: Array | None = None) -> Scaled:
-    """Columns of the controls to the length 1 in J, then rows of A and C, then the solution: to the
-    size of the start (H, n) and of what is asked, or without a start of all that may bound it."""
+def _scaled(p: StagedProgram, start: Array | None = None) -> ScaledStages:
+    """Scale columns of the controls to length 1 in J, then rows of A and C, then the solution.
+
+    The solution's size is that of the start (H, n) and the right sides, or without a start that of
+    all right sides and bounds.
+    """
     finite = _finite(p)
     has = p.d != -jnp.inf
     p = jax.tree.map(lambda x: jnp.where(finite, x, 0.0), replace(p, d=jnp.where(has, p.d, 0.0)))
@@ -136,7 +139,7 @@ def _scaled(p: Problem, start: Array | None = None) -> Scaled:
     length = jnp.where(in_J > noise, in_J, in_rest)
     live, columns = length > 0, 1 / jnp.where(length > 0, length, 1.0)
 
-    def inverse(rows: Rows) -> Array:
+    def inverse(rows: StageRows) -> Array:
         of_u = safe_norm(jnp.where(live[:, None], rows.u * columns[:, None], 0.0))
         of_row = jnp.where(of_u > 0, of_u, safe_norm(rows.s))
         return 1 / jnp.where(of_row > 0, of_row, 1.0)
@@ -152,18 +155,18 @@ def _scaled(p: Problem, start: Array | None = None) -> Scaled:
     size = jnp.where(jnp.isfinite(size), size, 1.0)
     size = jnp.where(size > 0, size, 1.0)
 
-    def rows(rows: Rows, row: Array) -> Rows:
+    def rows(rows: StageRows, row: Array) -> StageRows:
         u = jnp.where(live[:, None], rows.u * columns[:, None], 0.0)
-        return Rows(u * row[..., None], rows.s * row[..., None])
+        return StageRows(u * row[..., None], rows.s * row[..., None])
 
     J, A, C = rows(p.J, jnp.ones_like(p.r)), rows(p.A, of_A), rows(p.C, of_C)
     chain = Chain(p.chain.F, jnp.where(live[:, None], p.chain.B * columns[:, None], 0.0))
-    scaled = Problem(J, p.r / size, A, p.b * of_A / size, C, d / size, chain, p.f / size)
+    scaled = StagedProgram(J, p.r / size, A, p.b * of_A / size, C, d / size, chain, p.f / size)
     cost = Square.of(J) + Square.of(A)
-    return Scaled(scaled, live, real, cost, columns, of_A, of_C, size)
+    return ScaledStages(scaled, live, real, cost, columns, of_A, of_C, size)
 
 
-def _begun(q: Scaled, start: tuple[Array, Array, Array] | None) -> Point:
+def _begun(q: ScaledStages, start: tuple[Array, Array, Array] | None) -> StageIterate:
     p = q.p
     if start is None:
         start = jnp.zeros_like(q.columns), jnp.zeros_like(p.b), jnp.zeros_like(p.d)
@@ -183,24 +186,26 @@ def _begun(q: Scaled, start: tuple[Array, Array, Array] | None) -> Point:
     least = jnp.clip(WARM * left, LEAST, COLD)
     s = jnp.maximum(room, least)
     z = jnp.maximum(z, least * jnp.minimum(1.0, 1 / s))
-    return Point(u, x, y, jnp.where(q.real, z, 0.0), jnp.where(q.real, s, 1.0))
+    return StageIterate(u, x, y, jnp.where(q.real, z, 0.0), jnp.where(q.real, s, 1.0))
 
 
-def _direct(q: Scaled, u: Array, x: Array, y: Array, z: Array) -> tuple[Array, Array]:
-    """(H, n), (H, nx) what no multiplier takes of the gradient, by controls and by states."""
+def _direct(q: ScaledStages, u: Array, x: Array, y: Array, z: Array) -> tuple[Array, Array]:
+    """(H, n), (H, nx) gradient of the Lagrangian by controls and by states as if independent."""
     parts = q.p.J.pull(q.p.J.of(u, x) - q.p.r), q.p.A.pull(y), q.p.C.pull(z)
     of_u, of_s = (a - b - c for a, b, c in zip(*parts))
     return of_u, of_s
 
 
-def _left(q: Scaled, u: Array, x: Array, y: Array, z: Array) -> Array:
-    """(H, n) the same, by controls alone."""
+def _left(q: ScaledStages, u: Array, x: Array, y: Array, z: Array) -> Array:
+    """(H, n) total gradient of the Lagrangian by the controls."""
     return jnp.where(q.live, q.p.chain.reduced(*_direct(q, u, x, y, z)), 0.0)
 
 
-def measures(q: Scaled, p: Point) -> tuple[Array, Array, Array]:
-    """() each: what the constraints miss, the gradient that is left, and the root of the largest
-    product of a multiplier and its slack, all over the solution's size: see ``interior_point``."""
+def measures(q: ScaledStages, p: StageIterate) -> tuple[Array, Array, Array]:
+    """Relative primal residual, dual residual and complementarity gap, () each.
+
+    See ``interior_point.measures``.
+    """
     sizes = jnp.abs(p.u), jnp.abs(p.x)
     reach = jnp.maximum(jnp.max(sizes[0]), jnp.max(jnp.abs(q.p.b), initial=0.0))
     reach = reach + float(jnp.finfo(p.u.dtype).eps)
@@ -215,8 +220,8 @@ def measures(q: Scaled, p: Point) -> tuple[Array, Array, Array]:
     return jnp.maximum(largest(off), largest(room)), dual, safe_sqrt(largest(product))
 
 
-def _step(q: Scaled, p: Point, caution: Array) -> Point:
-    """One predictor and corrector, as ``interior_point.step``."""
+def _step(q: ScaledStages, p: StageIterate, caution: Array) -> StageIterate:
+    """Predictor-corrector step, the counterpart of ``interior_point.step``."""
     eps, real, C = float(jnp.finfo(p.u.dtype).eps), q.real, q.p.C
     delta = caution * eps**0.75
     answer = 1 / (p.s + delta * p.z)
@@ -235,9 +240,9 @@ def _step(q: Scaled, p: Point, caution: Array) -> Point:
         du, dx, dy = riccati.solve(f, q.p.chain, q.p.A, g, g_s, equation)
         moved = C.of(du, dx)
         dz = base - weight * moved
-        return Point(du, dx, dy, dz, jnp.where(real, moved + room + delta * dz, 0.0))
+        return StageIterate(du, dx, dy, dz, jnp.where(real, moved + room + delta * dz, 0.0))
 
-    def longest(to: Point) -> Array:
+    def longest(to: StageIterate) -> Array:
         rate = jnp.where(real, jnp.maximum(-to.s / p.s, -to.z / p.z), 0.0)
         return 1 / jnp.max(rate, initial=1e-9)
 

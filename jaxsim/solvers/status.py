@@ -1,10 +1,10 @@
-"""How a solver, a step or a simulation went, as data: one number a member of a batch."""
+"""Status of a solver, a step or a simulation as data: one number for each member of a batch."""
 
 from enum import IntEnum
 
 
 class Status(IntEnum):
-    """OK, or what went wrong; of a simulation the first thing, from which on it means nothing."""
+    """OK, or the failure; of a simulation the first one, from which on it has diverged."""
 
     OK = 0
     # of solvers and steps
@@ -21,7 +21,7 @@ class Status(IntEnum):
 
     @property
     def message(self) -> str:
-        """What happened, and what may help."""
+        """Sentence with the failure and its remedies."""
         return _MESSAGES[self]
 
 

@@ -1,11 +1,11 @@
-"""Impacts one after the other, each of two bodies alone.
+"""Successive impacts, each of a single contact (Newton's cradle).
 
 Where bodies touch in a row, an impact at one end goes through it contact by contact: the last ball
-of Newton's cradle leaves, the others rest. A problem of all contacts at once cannot say so. Each
-visit of a contact that approaches reflects its normal velocity and lets friction act within
-Coulomb's bound; visits go on until nothing approaches. Momentum is kept by every pair of impulses,
-and no visit adds energy. Source: Smith, Kaufman, Vouga, Tamstorf and Grinspun, Reflections on
-simultaneous impact (2012), section 3 (the model of Gauss and Seidel).
+of Newton's cradle leaves, the others rest. A problem of all contacts at once has no such solution.
+Each visit of an approaching contact reflects its normal velocity and lets friction act within
+Coulomb's bound; visits repeat until no contact approaches. Every pair of impulses conserves
+momentum, and no visit adds energy. Source: Smith, Kaufman, Vouga, Tamstorf and Grinspun,
+Reflections on simultaneous impact (2012), section 3 (the model of Gauss and Seidel).
 """
 
 from dataclasses import dataclass, replace
@@ -18,29 +18,29 @@ from jaxsim.math.products import matmul
 from jaxsim.math.safe import safe_divide
 from jaxsim.solvers.pgs import CONE
 
-PASSES = 32  # at most; one takes an impact along the order of the contacts, or a contact against it
+PASSES = 32  # at most; a pass moves an impact along the contacts' order, or one contact against it
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Impacts:
-    """Contacts that may hit, in whitened coordinates y (see ``solvers.pgs``)."""
+    """Contacts that may have an impact, in whitened coordinates y (see ``solvers.pgs``)."""
 
     x: Array  # (nc, K, nv) whitened rows of the normal and the tangents
-    given: Array  # (nc,) what prescribed motion adds to a normal velocity [m/s]
+    given: Array  # (nc,) contribution of prescribed motion to a normal velocity [m/s]
     threshold: Array  # (nc,) a normal velocity below it is an impact [m/s]
-    reaches: Array  # (nc,) the normal velocity after it where nothing bounces, 0 or less [m/s]
+    reaches: Array  # (nc,) normal velocity after an impact without restitution, 0 or less [m/s]
     restitution: Array  # (nc,)
     friction: Array  # (nc,)
 
 
 @jax.custom_jvp
 def after_impacts(impacts: Impacts, y: Array) -> tuple[Array, Array]:
-    """y (nv,) after all impacts, and their impulses (nc, K) [N s].
+    """Velocity y (nv,) after all impacts, and their impulses (nc, K) [N s].
 
-    They begin where something bounces: hard landings alone are left to the problem that follows,
-    and so is what still approaches after ``PASSES`` passes. The derivative is that of the impacts
-    that happened, in their order.
+    There are impacts only if a contact with restitution hits: landings without one are left to the
+    solver that follows, and so are contacts that still approach after ``PASSES`` passes. The
+    derivative is that of the impacts that happened, in their order.
     """
     impacts = _begun(impacts, y)
 
@@ -72,18 +72,18 @@ def _after_impacts_jvp(primals, tangents):
 
 
 def _hits(impacts: Impacts, y: Array) -> Array:
-    """(nc,) bool."""
+    """(nc,) bool: contacts that approach faster than their threshold."""
     return matmul(impacts.x[:, 0], y) + impacts.given < impacts.threshold
 
 
 def _begun(impacts: Impacts, y: Array) -> Impacts:
-    """Without any where nothing that bounces hits."""
+    """Disable all impacts unless a contact with restitution hits."""
     bounces = jnp.any(_hits(impacts, y) & (impacts.restitution > 0))
     return replace(impacts, threshold=jnp.where(bounces, impacts.threshold, -jnp.inf))
 
 
 def _pass(impacts: Impacts, y: Array, impulse: Array) -> tuple[Array, Array]:
-    """A visit of every contact, in order."""
+    """Visit every contact once, in order."""
 
     def visit(y, contact):
         impact, before = contact
@@ -95,7 +95,7 @@ def _pass(impacts: Impacts, y: Array, impulse: Array) -> tuple[Array, Array]:
 
 
 def _blow(impact: Impacts, y: Array) -> Array:
-    """(K,) the impulse of one contact; zeros where it does not hit."""
+    """(K,) impulse of one contact; zeros where it does not hit."""
     size = jnp.sum(impact.x * impact.x, axis=-1)
     approach = jnp.sum(impact.x[0] * y) + impact.given
     hits = approach < impact.threshold

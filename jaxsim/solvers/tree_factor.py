@@ -1,4 +1,4 @@
-"""M = L^T L for a mass matrix, eliminated from the leaves so that the tree's zeros stay zero.
+"""Factorisation M = L^T L of a mass matrix from the leaves, which keeps the tree's zeros.
 
 Degrees of freedom of one depth lie on different branches and are eliminated together. Source:
 Featherstone, Rigid Body Dynamics Algorithms (2008), section 6.5 (LTL).
@@ -17,7 +17,7 @@ from jaxsim.solvers.idle import unless_idle
 
 
 def whiten(top: Topology, M: Array, B: Array) -> tuple[Array, Array]:
-    """L (nv, nv), lower triangular with L^T L = M, and L^-T B for B (nv, m).
+    """Factorise M = L^T L: L (nv, nv), lower triangular, and L^-T B for B (nv, m).
 
     Both have their rows and L its columns in the order of ``level_order``. With y = L v, kinetic
     energy is |y|^2 / 2 and a row J has J v = (L^-T J^T)^T y: in these coordinates the inverse mass
@@ -26,12 +26,12 @@ def whiten(top: Topology, M: Array, B: Array) -> tuple[Array, Array]:
     order = level_order(top)
     ancestors = jnp.asarray(top.dof_ancestors[np.ix_(order, order)], M.dtype)
     nv = top.nv
-    given = jnp.concatenate([M[order][:, order], B[order]], axis=1)
-    done = jnp.zeros((0, given.shape[1]), M.dtype)  # [L, L^-T B] of the levels below
+    columns = jnp.concatenate([M[order][:, order], B[order]], axis=1)
+    done = jnp.zeros((0, columns.shape[1]), M.dtype)  # [L, L^-T B] of the levels below
     last = nv
     for level in reversed(top.dof_levels):
         first = last - len(level)
-        here = given[first:last] - matmul(done[:, first:last].T, done)
+        here = columns[first:last] - matmul(done[:, first:last].T, done)
         rows = here / jnp.sqrt(jnp.diagonal(here[:, first:last]))[:, None]
         L_k = rows[:, :nv] * ancestors[first:last]
         done = jnp.concatenate([jnp.concatenate([L_k, rows[:, nv:]], axis=1), done])
@@ -42,10 +42,10 @@ def whiten(top: Topology, M: Array, B: Array) -> tuple[Array, Array]:
 def whiten_rows(
     top: Topology, M: Array, rows: Array, change: Array, acting: Sequence[tuple[slice, Array]]
 ) -> tuple[Array, Array, Array]:
-    """L, and L^-T of rows (m, nv) and of a change (nv,): ``whiten`` of columns, as (m, nv), (nv,).
+    """Whiten rows (m, nv) and a change (nv,): L, and L^-T of both as (m, nv), (nv,).
 
-    acting: slices of rows, each with whether it is more than zeros, () bool. A fused kernel does
-    those that are zeros no work.
+    acting: slices of rows, each with () bool, false if its rows are zeros. A fused kernel skips
+    slices of zeros.
     """
     parts, used = [part for part, _ in acting], [used for _, used in acting]
 
@@ -69,7 +69,7 @@ def whiten_rows(
 
 
 def solve_upper(top: Topology, L: Array, B: Array) -> Array:
-    """L^-T B for B (nv, m), its rows in the order of ``level_order``; of B in the model's."""
+    """L^-T B for B (nv, m) in the model's order; its rows are in the order of ``level_order``."""
     B = B[level_order(top)]
     done = jnp.zeros((0, B.shape[1]), B.dtype)
     last = top.nv
@@ -100,5 +100,5 @@ def solve_lower(top: Topology, L: Array, y: Array) -> Array:
 
 
 def level_order(top: Topology) -> np.ndarray:
-    """(nv,) the degrees of freedom by depth, so that ancestors come first and in one piece."""
+    """(nv,) degrees of freedom by depth, so that ancestors come first and are contiguous."""
     return np.array([dof for level in top.dof_levels for dof in level], int)

@@ -1,4 +1,4 @@
-"""What is wrong with a scene, told before it runs. For the host; status tells the rest."""
+"""Checks of a scenario before per-step optimisation runs, on the host; status reports the rest."""
 
 from collections.abc import Callable
 from functools import partial
@@ -11,7 +11,7 @@ from jax import Array
 from jaxsim.characters.standing import effectors_of
 from jaxsim.dynamics.effectors import Effectors
 from jaxsim.model import Model, State
-from jaxsim.model.part import Part, character_parts, driven_part
+from jaxsim.model.part import Submodel, character_parts, driven_part
 from jaxsim.model.state import check_state
 from jaxsim.simulation.pushes import Pushes
 from jaxsim.synthesis.config import SynthesisConfig
@@ -23,15 +23,15 @@ SUNK = 0.005  # an effector deeper than this at the start is a mistake [m]
 
 
 @partial(jax.jit, static_argnames="part")
-def _seen(model: Model, effectors: Effectors, state: State, part: Part) -> Configuration:
-    """As a whole: one operation after the other, each would be compiled by itself."""
+def _seen(model: Model, effectors: Effectors, state: State, part: Submodel) -> Configuration:
+    """Configuration of a submodel, compiled as a whole: operation by operation takes longer."""
     around = surroundings(model, state.time)
     q, qd = state.q[part.q], state.qd[part.dofs]
     return configuration_at(part.of(model), effectors, q, qd, around)
 
 
 class SynthesisError(ValueError):
-    """A scene that cannot be synthesised, or members of a batch that failed."""
+    """Raised for a scenario that per-step optimisation cannot run, or for failed members."""
 
 
 def check_setup(
@@ -42,7 +42,7 @@ def check_setup(
     pushes: Pushes | None = None,
     tasks: Callable[[Configuration, Array], Tasks] | None = None,
 ) -> None:
-    """Raise ``SynthesisError`` or ``ModelError`` for what a step could only answer with a status.
+    """Raise ``SynthesisError`` or ``ModelError`` for input that makes every step fail.
 
     State that does not fit the model or is not finite, friction that is not positive, an effector
     below the ground, a surface that synthesis does not know, pushes that are not finite, settings
@@ -86,7 +86,7 @@ def _check_depth(conf: Configuration) -> None:
 
 
 def _check_tasks(tasks: Tasks) -> None:
-    """Goals by the number of their row; the rest by its name."""
+    """Raise for non-finite rows, by number, and for weights that are not zero or more, by name."""
     for name in ("goals", "fixed"):
         rows = getattr(tasks, name)
         if rows is None:
@@ -104,7 +104,7 @@ def _check_tasks(tasks: Tasks) -> None:
 
 
 def check_settings(config: SynthesisConfig) -> None:
-    """Numbers that were arrays when the config was made."""
+    """Raise SynthesisError for a number out of its range, also of an array with a batch axis."""
     limits = {"dt": 0.0, "touch_distance": 0.0, "slip_speed": 0.0, "response_delay": None}
     limits["last_weight"] = None
     for name, least in limits.items():

@@ -1,4 +1,4 @@
-"""How a step is synthesised: numbers that a batch may vary, and choices that shape the program."""
+"""Settings of per-step optimisation: numbers that a batch may vary, and static choices."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ FORMS = ("backward", "central")
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Units:
-    """What an error of one is, so that one set of weights serves bodies of any size."""
+    """Units of the task errors, so that one set of weights serves characters of any size."""
 
     com: Array  # () of the centre of mass in balance [m]
     shift: Array  # () of the centre of mass on its way to a foot [m]
@@ -37,10 +37,10 @@ class Units:
 
 @jax.jit
 def units(model: Model) -> Units:
-    """Units of a body: parts of the height of its centre of mass over its lowest point as it
-    stands, of its weight, and of the rate that goes with that height by Froude's similarity.
+    """Units of a character, from its standing height of the centre of mass, and its weight.
 
-    docs/explanation/synthesis.md says how the parts were chosen.
+    The height is that over the lowest point in the standing pose; rates follow from it by Froude's
+    similarity. docs/explanation/synthesis.md says how the factors were chosen.
     """
     zero = jnp.zeros(model.topology.nv, model.mass.dtype)
     kin = forward_kinematics(model, jnp.asarray(standing_q(model), model.mass.dtype), zero)
@@ -66,7 +66,7 @@ class SynthesisConfig:
     """Settings of ``synthesize``; the static ones shape the program."""
 
     dt: Array | float = 0.01  # [s]
-    response_delay: Array | float = 0.2  # torques are held to those at a push's onset [s]
+    response_delay: Array | float = 0.2  # torques stay at those of a push's onset for [s]
     touch_distance: Array | float = 0.0005  # a smaller gap counts as contact [m]
     slip_speed: Array | float = 0.05  # faster, a contact slides [m/s]
     form: str = dataclasses.field(default="backward", metadata={"static": True})

@@ -1,4 +1,4 @@
-"""One configuration as goals, conditions and the optimisation see it."""
+"""Configuration of a character with the quantities that goals and the optimisation use."""
 
 from dataclasses import dataclass, replace
 
@@ -17,7 +17,7 @@ from jaxsim.synthesis.surroundings import Nearest, Surfaces, Surroundings, neare
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Configuration:
-    """Everything that follows from (q, v); computed once a step."""
+    """All quantities that follow from (q, v), computed once a step."""
 
     model: Model
     effectors: Effectors
@@ -33,24 +33,24 @@ class Configuration:
     around: Surroundings
     holds: HoldsNow | None = None
     clasps: ClaspsNow | None = None  # with other characters
-    elapsed: Array | None = None  # () since the step began, of one further on in a window [s]
+    elapsed: Array | None = None  # () time since the step began, of a later frame of a horizon [s]
 
     @property
     def com_velocity(self) -> Array:
-        """(3,) [m/s]."""
+        """(3,) velocity of the centre of mass [m/s]."""
         return self.com_jacobian @ self.v
 
     @property
     def velocity(self) -> Array:
-        """(ne, 3) of the effectors [m/s]."""
+        """(ne, 3) velocities of the effectors [m/s]."""
         return self.jacobian @ self.v
 
     def at(self, q: Array, v: Array) -> "Configuration":
-        """Another one among the same surroundings."""
+        """Configuration at another (q, v), among the same surroundings."""
         return self._among(self.around, q, v)
 
     def ahead(self, q: Array, v: Array) -> "Configuration":
-        """One at the step's end, among the surroundings as they are then."""
+        """Configuration (q, v) at the step's end, among the surroundings as they are then."""
         return self._among(self.around.at_end(), q, v)
 
     def _among(self, around: Surroundings, q: Array, v: Array) -> "Configuration":
@@ -58,7 +58,7 @@ class Configuration:
         return replace(found, elapsed=self.elapsed)
 
     def surface_moved(self) -> Array | float:
-        """(ne, 3) how far the nearest surface of each effector gets in the step [m]."""
+        """(ne, 3) displacement in the step of the surface nearest to each effector [m]."""
         return 0.0 if self.near.moved is None else self.near.moved
 
     def link(self, name: str) -> int:
@@ -75,8 +75,11 @@ def configuration_at(
     holds: HoldsNow | None = None,
     clasps: ClaspsNow | None = None,
 ) -> Configuration:
-    """See a configuration q (nq,) that moves with v (nv,). around: what bears; the shapes of the
-    model's own world. holds: what there is to hold on to; clasps: with which other hands."""
+    """Compute the configuration of q (nq,) and v (nv,).
+
+    around: supporting shapes, by default those of the model's world; holds: holds that may be
+    gripped; clasps: hand holds with other characters.
+    """
     with jax.default_matmul_precision("highest"):
         around = surroundings(model) if around is None else around
         return _configuration_at(model, effectors, q, v, around, holds, clasps)
@@ -93,7 +96,7 @@ def _configuration_at(
 ) -> Configuration:
     kin = forward_kinematics(model, q, v)
     position = effectors.positions(kin)
-    found = around.surfaces(position)
+    surfaces = around.surfaces(position)
     return Configuration(
         model=model,
         effectors=effectors,
@@ -104,8 +107,8 @@ def _configuration_at(
         com_jacobian=com_jacobian(model, kin),
         position=position,
         jacobian=effectors.jacobians(model, kin, position),
-        near=nearest(model, effectors, position, around, found),
-        surfaces=found,
+        near=nearest(model, effectors, position, around, surfaces),
+        surfaces=surfaces,
         around=around,
         holds=holds,
         clasps=clasps,

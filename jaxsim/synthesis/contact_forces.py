@@ -1,4 +1,4 @@
-"""How an effector may push on what it touches: the bases of its contact force.
+"""Contact modes of effectors, and the bases of their contact forces.
 
 Source: Jain, Ye, Liu (2009), section 4.2, equations 11 and 12.
 """
@@ -13,7 +13,7 @@ from jax import Array
 from jaxsim.constraints.rows import contact_frame
 from jaxsim.math.safe import safe_divide, safe_norm
 from jaxsim.synthesis.configuration import Configuration
-from jaxsim.synthesis.holds import Held
+from jaxsim.synthesis.holds import ActiveGrips
 
 EDGES = 4  # coefficients of a contact
 
@@ -21,7 +21,7 @@ EDGES = 4  # coefficients of a contact
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class ContactModes:
-    """Which effectors are in contact in this step, and how."""
+    """Effectors in contact in this step, with their force bases and friction cones."""
 
     on: Array  # (ne,) bool: may carry force
     sliding: Array  # (ne,) bool: faster over the surface than ``slip_speed``
@@ -39,9 +39,9 @@ def contact_modes(
     dt: Array | float,
     blocked: Array | None = None,
     grip: Array | None = None,
-    held: Held | None = None,
+    held: ActiveGrips | None = None,
 ) -> ContactModes:
-    """Contact of what touches, or at its present velocity will within ``dt``, or is on a hold.
+    """Contact modes of effectors that touch, will touch within ``dt`` at their velocity, or grip.
 
     blocked (ne,) bool: must not carry force, because it would leave the surface while it does.
     grip (ne,) bool: hold on, with any force. A static contact has the four edges of the friction

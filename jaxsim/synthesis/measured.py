@@ -1,4 +1,4 @@
-"""What a step came to, computed anew from its result."""
+"""Torques and physical residuals of a step, recomputed from its result."""
 
 import jax.numpy as jnp
 from jax import Array
@@ -10,41 +10,45 @@ from jaxsim.model import Model
 from jaxsim.synthesis.config import SynthesisConfig
 from jaxsim.synthesis.configuration import Configuration
 from jaxsim.synthesis.contact_forces import ContactModes
-from jaxsim.synthesis.holds import Held
-from jaxsim.synthesis.problem import actuated
+from jaxsim.synthesis.holds import ActiveGrips
+from jaxsim.synthesis.problem import motor_mask
 
 
-def needed(
+def needed_torque(
     conf: Configuration, v: Array, force: Array, outside: Array, config: SynthesisConfig
 ) -> tuple[Array, Array]:
-    """L (nv,) of the joints in a step that ends with v (nv,) under contact forces (ne, 3), by RNEA,
-    and () the largest that is missing at the root."""
+    """Joint torques (nv,) that a step needs, by RNEA, and () the largest force missing at the root.
+
+    The step ends with v (nv,), under contact forces (ne, 3) [N].
+    """
     model, kin = conf.model, conf.kin
     if config.form == "central":
         kin = forward_kinematics(model, conf.q, (conf.v + v) / 2)
     given = inverse_dynamics(model, kin, (v - conf.v) / config.dt) - outside
     given = given - jnp.einsum("eid,ei->d", conf.jacobian, force)
-    muscles = actuated(model.topology)
+    muscles = motor_mask(model.topology)
     return jnp.where(muscles, given, 0.0), safe_max(jnp.abs(jnp.where(muscles, 0.0, given)))
 
 
 def effort(model: Model, torque: Array) -> Array:
-    """() the largest of torque (nv,) over its limit; dofs without a limit do not count."""
+    """() largest ratio of torque (nv,) to its limit; dofs without a limit do not count."""
     limit = model.torque_limit
     return safe_max(jnp.append(safe_divide(jnp.abs(torque), limit), 0.0))
 
 
 def cone_excess(modes: ContactModes, force: Array) -> Array:
-    """() [N] how far the worst contact force of (ne, 3), but those of grips, is outside of
-    Coulomb's cone."""
+    """() largest distance of a contact force (ne, 3) from Coulomb's cone, without grips [N]."""
     normal = jnp.sum(force * modes.normal, axis=-1)
     tangent = safe_norm(force - normal[:, None] * modes.normal)
     excess = jnp.maximum(tangent - modes.friction * normal, -normal)
     return safe_max(jnp.append(jnp.where(modes.signed, 0.0, excess), 0.0))
 
 
-def grip_speed(conf: Configuration, held: Held | None, dt: Array | float) -> Array | None:
-    """How fast the fastest that takes hold meets its hold [m/s]: what the impact stops."""
+def grip_speed(conf: Configuration, held: ActiveGrips | None, dt: Array | float) -> Array | None:
+    """() largest relative speed of an effector and the hold that it grips in this step [m/s].
+
+    The impact stops it. None without holds.
+    """
     if held is None or conf.holds is None:
         return None
     meets = safe_norm(conf.velocity[conf.holds.grippers] - held.moved / dt)

@@ -1,4 +1,4 @@
-"""What a controller by goals sees: itself, its contacts, the forces of the last step."""
+"""Observation of a task-based controller: configuration, contacts, forces of the last step."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -18,38 +18,38 @@ from jaxsim.synthesis.configuration import Configuration
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class EffectorObservation:
-    """One character's conf of itself and its surroundings."""
+    """One character's configuration, contacts and last forces, for a task-based controller."""
 
     conf: Configuration
     touching: Array  # (ne,) bool: effectors on a surface
     force: Array  # (ne, 3) on the effectors in the last step [N]
     weight: Array  # () of the body [N]
-    height: Array  # () of its centre of mass when it stands [m]
+    height: Array  # () of its centre of mass in the standing pose [m]
     time: Array  # () [s]
     unit: Units
-    objects: Any = None  # that fly about, for goals that know them
-    all_links: Kinematics | None = None  # where others than the character's move; None: its own
-    company: tuple[Configuration, ...] = ()  # of several characters all, in their order
-    me: int = dataclasses.field(default=0, metadata={"static": True})  # which of them this is
+    objects: Any = None  # thrown objects, for goals that use them
+    all_links: Kinematics | None = None  # where other links than the character's move; else None
+    company: tuple[Configuration, ...] = ()  # of all of several characters, in their order
+    me: int = dataclasses.field(default=0, metadata={"static": True})  # own index in ``company``
 
     @property
     def kin(self) -> Kinematics:
-        """As in ``Observation``: of all links of the model."""
+        """Kinematics of all links of the model, as in ``Observation``."""
         return self.conf.kin if self.all_links is None else self.all_links
 
     @property
     def com(self) -> Array:
-        """(3,) [m]."""
+        """(3,) centre of mass [m]."""
         return self.conf.com
 
     @property
     def com_velocity(self) -> Array:
-        """(3,) [m/s]."""
+        """(3,) velocity of the centre of mass [m/s]."""
         return self.conf.com_velocity
 
     @property
     def contact_point(self) -> Array:
-        """(ne, 3) where there may be a contact: the effectors [m]."""
+        """(ne, 3) possible contact points: positions of the effectors [m]."""
         return self.conf.position
 
     @property
@@ -60,22 +60,22 @@ class EffectorObservation:
         return (on & self.touching).any(axis=1)
 
     def with_conf(self, conf: Configuration) -> "EffectorObservation":
-        """The same, with positions of another configuration, at its time."""
+        """Replace the configuration, and the time by that of the new one; forces stay."""
         if conf.elapsed is None:
             return dataclasses.replace(self, conf=conf)
         seen = 0.0 if self.conf.elapsed is None else self.conf.elapsed
         return dataclasses.replace(self, conf=conf, time=self.time + (conf.elapsed - seen))
 
     def group(self, name: str) -> np.ndarray:
-        """(ne,) bool: the effectors of a foot or hand."""
+        """(ne,) bool: effectors of a foot or hand, by the group's name."""
         return self.conf.effectors.of(name)
 
     def place(self, groups: Array | np.ndarray) -> Array:
-        """(3,) the middle of some effectors (ne,) bool [m]."""
+        """(3,) mean position of a selection of effectors (ne,) bool [m]."""
         part = jnp.where(groups, 1.0, 0.0).astype(self.conf.position.dtype)
         return safe_divide(part @ self.conf.position, jnp.sum(part))
 
     def load(self, groups: Array | np.ndarray) -> Array:
-        """() normal force on some effectors (ne,) bool, in body weights."""
+        """() normal force on a selection of effectors (ne,) bool [body weights]."""
         normal = jnp.sum(self.force * self.conf.near.normal, axis=-1)
         return jnp.sum(jnp.where(groups, normal, 0.0)) / self.weight

@@ -1,4 +1,7 @@
-"""The passes over a step: a QP each, without the forces that act though what bears them parts."""
+"""Passes over a step: contacts that separate while carrying force are removed, the QP solved again.
+
+A joint's stop that its joint leaves while the stop pushes is removed in the same way.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -16,44 +19,44 @@ from jaxsim.solvers.interior_point import largest
 from jaxsim.synthesis.clasps import Clasped
 from jaxsim.synthesis.configuration import Configuration
 from jaxsim.synthesis.contact_forces import EDGES, ContactModes, contact_modes
-from jaxsim.synthesis.holds import Held
+from jaxsim.synthesis.holds import ActiveGrips
 from jaxsim.synthesis.problem import (
     Linearised,
-    actuated,
     equations_of_motion,
+    motor_mask,
     step_problem,
     with_contacts,
 )
 from jaxsim.synthesis.stops import Blocked, Stops, stops
 
-CARRIES = 1e-3  # a contact that carries less than this part of the weight carries nothing
-SOURCELESS = 1.0  # an unsolved QP is not taken with more force without a source [body weights]
-FASTEST = 300.0  # nor is any that makes a body faster, in ``Units.rate``
+CARRIES = 1e-3  # least normal force that counts as carried [body weights]
+SOURCELESS = 1.0  # largest force without a source of an accepted unsolved QP [body weights]
+FASTEST = 300.0  # largest accepted velocity, relative to ``Units.rate``
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Touch:
-    """How a character touches what is around it in one pass, and its own stops."""
+    """Contacts, grips and hand holds of one character in one pass, and the stops of its joints."""
 
     modes: ContactModes
     stops: Stops
-    held: Held | None
+    held: ActiveGrips | None
     clasped: Clasped | None
 
     def pull(self, force: Array | None) -> Array | float:
-        """(nv,) generalised force of those in clasps (nc, 3) [N m or N]."""
+        """(nv,) generalised force of the forces (nc, 3) in hand holds [N m or N]."""
         return 0.0 if self.clasped is None or force is None else self.clasped.torque(force)
 
     def any(self, x: Array) -> Array:
-        """() bool: it is so of this character, or of any that may be tied to it."""
+        """() bool: x holds for this character, or for any that hand holds may tie to it."""
         return x if self.clasped is None else self.clasped.any(x)
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Plan:
-    """What a window of H frames came to: where its next optimisation starts."""
+class HorizonPlan:
+    """Solution over a horizon of H frames, from which the next optimisation starts."""
 
     x: Array  # (H, n) velocities and coefficients
     equality: Array  # (H, e) multipliers of the root's equations of motion
@@ -63,28 +66,31 @@ class Plan:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Result:
-    """Of one pass."""
+    """Velocity, forces and QP solution of one pass, with what the next pass must exclude."""
 
     v: Array  # (nv,)
     force: Array  # (ne, 3) [N]
     clasp_force: Array | None  # (nc, 3) [N]
     touch: Touch
     leaving: Array  # (ne,) bool
-    then: Blocked  # of the next pass, if there is one
-    again: Array  # () bool: there is
-    lost: Array  # () bool
-    solution: qp.Solution
-    plan: Plan | None = None  # of a window
+    then: Blocked  # forces to exclude in the next pass, if there is one
+    again: Array  # () bool: another pass is needed
+    lost: Array  # () bool: the solution is no usable motion, see ``SOURCELESS``, ``FASTEST``
+    solution: qp.QPSolution
+    plan: HorizonPlan | None = None  # of a horizon of several frames
 
 
 Attempt = Callable[[Blocked, Any], Result]
 
 
 def run_passes(
-    attempt: Attempt, last: qp.Start | Plan, conf: Configuration, config
+    attempt: Attempt, last: qp.Start | HorizonPlan, conf: Configuration, config
 ) -> tuple[Array, Result]:
-    """How many passes it took, and what the last one came to: a loop around one program. A pass
-    starts where the one before ended, so that members of a batch who only wait are done at once."""
+    """Repeat a pass until no force has to be excluded: number of passes, and the last one's result.
+
+    A loop around one program. Each pass starts from the solution of the one before, so that members
+    of a batch that only wait for others converge at once.
+    """
     none = Blocked.none(conf.near.gap, conf.v)
     if config.passes == 1:
         return jnp.asarray(1), attempt(none, last)
@@ -105,8 +111,8 @@ def run_passes(
     return passes, result
 
 
-def next_start(last: qp.Start | Plan, result: Result) -> qp.Start | Plan:
-    """What a result leaves to the next QP; of the equations only those of the root."""
+def next_start(last: qp.Start | HorizonPlan, result: Result) -> qp.Start | HorizonPlan:
+    """Warm start of the next QP; of the multipliers of equations only those of the root remain."""
     if result.plan is None:
         start = result.solution.start
         start = replace(start, equality=start.equality[: last.equality.shape[0]])
@@ -116,8 +122,11 @@ def next_start(last: qp.Start | Plan, result: Result) -> qp.Start | Plan:
 
 
 def attempts(conf, state, tasks, torque, outside, unit, config) -> Attempt:
-    """One pass, of what must not carry force: a QP, or in the central form a sequence, each
-    linearised where the last one led."""
+    """Function that runs one pass for a set of excluded forces.
+
+    A pass is one QP, or in the central form a sequence of QPs, each linearised where the last one
+    led.
+    """
     model, nv, bears = conf.model, conf.v.shape[0], state.solver.stop != 0
     M = mass_matrix(model, conf.kin)
 
@@ -158,8 +167,11 @@ def problem_now(
     torque: Array,
     unit,
     config,
-) -> tuple[Linearised, Touch, qp.Problem]:
-    """With contacts; how it touches what is around; and the problem."""
+) -> tuple[Linearised, Touch, qp.QuadraticProgram]:
+    """Build a pass's QP: the linearisation with contact forces, the contacts, and the problem.
+
+    bears (nv,) bool: stops that pushed in the step before; torque (nv,): see ``step_problem``.
+    """
     near, slow, held, clasped = config.touch_distance, config.slip_speed, None, None
     if conf.holds is not None:
         held = conf.holds.granted(linear.tasks.hold, conf.position)
@@ -180,12 +192,15 @@ def result_of(
     linear: Linearised,
     touch: Touch,
     blocked: Blocked,
-    solution: qp.Solution,
+    solution: qp.QPSolution,
     missed: Array,
     unit,
     config,
 ) -> Result:
-    """Of a QP's solution; missed: () of the equations of the root [body weights]."""
+    """Turn a QP's solution into velocities and forces, and find what the next pass must exclude.
+
+    missed: () largest violation of the root's equations of motion [body weights].
+    """
     modes, ends, clasped, nv = touch.modes, touch.stops, touch.clasped, conf.v.shape[0]
     contacts = nv + EDGES * conf.effectors.count
     v, coefficients = solution.x[:nv], solution.x[nv:contacts].reshape(-1, EDGES)
@@ -203,9 +218,9 @@ def result_of(
     lost = touch.any(~((solved | (missed <= SOURCELESS)) & (largest(v) <= most)))
     status = jnp.where(solved & lost, qp.UNFINISHED, solution.status)
     solution = replace(solution, status=status)
-    given, top = linear.torque(solution.x), conf.model.topology
-    limit = jnp.where(actuated(top) & config.torque_limits, conf.model.torque_limit, jnp.inf)
-    pulled = ends.pulled(v, given, limit, config)
+    torque, top = linear.torque(solution.x), conf.model.topology
+    limit = jnp.where(motor_mask(top) & config.torque_limits, conf.model.torque_limit, jnp.inf)
+    pulled = ends.pulled(v, torque, limit, config)
     pulled, leaving = pulled & ~lost, leaving & ~lost
     return Result(
         v=v,
@@ -213,7 +228,7 @@ def result_of(
         clasp_force=clasp_force,
         touch=touch,
         leaving=leaving,
-        then=blocked.after(leaving, pulled, given, limit),
+        then=blocked.after(leaving, pulled, torque, limit),
         again=touch.any(leaving.any() | pulled.any()),
         lost=lost,
         solution=solution,

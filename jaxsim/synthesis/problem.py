@@ -1,4 +1,4 @@
-"""The optimisation of one step as a quadratic problem.
+"""Quadratic problem of one step of per-step optimisation.
 
 Source: Jain, Ye, Liu (2009), equations 9 to 14 and appendix B, in the tangent space.
 """
@@ -15,37 +15,37 @@ from jaxsim.dynamics.rigid import bias_force
 from jaxsim.math.products import matmul
 from jaxsim.math.safe import safe_divide
 from jaxsim.model import Topology
-from jaxsim.solvers.qp import Problem
+from jaxsim.solvers.qp import QuadraticProgram
 from jaxsim.synthesis.clasps import Clasped
 from jaxsim.synthesis.config import SynthesisConfig, Units
 from jaxsim.synthesis.configuration import Configuration
 from jaxsim.synthesis.contact_forces import EDGES, ContactModes
-from jaxsim.synthesis.holds import Held
+from jaxsim.synthesis.holds import ActiveGrips
 from jaxsim.synthesis.stops import Stops
 from jaxsim.synthesis.tasks import TaskRows, Tasks, position_rows, root_of_weight
 
-FAR = 1.0  # a point further away than this is left alone [m]
+FAR = 1.0  # a point further away than this gets no non-penetration row [m]
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Motion:
-    """The equations of motion of a step: L = inertia v' - force coefficients + rest."""
+class EquationsOfMotion:
+    """Equations of motion of a step: L = inertia v' - force coefficients + rest."""
 
     inertia: Array  # (nv, nv) M / dt, and in the central form what h changes with v'
     rest: Array  # (nv,) L without v' and coefficients
     force: Array  # (nv, ne EDGES + 3 nc) generalised force of each coefficient
 
 
-def actuated(top: Topology) -> np.ndarray:
+def motor_mask(top: Topology) -> np.ndarray:
     """(nv,) bool: dofs whose joint has a motor. The others obey L = 0."""
     return np.array([top.joint_actuated[j] for j in top.dof_joint], bool)
 
 
 def equations_of_motion(
     conf: Configuration, M: Array, outside: Array, at_v: Array, config: SynthesisConfig
-) -> Motion:
-    """L of the interval from q without contacts, linear in v'.
+) -> EquationsOfMotion:
+    """Equations of motion of the step from q without contacts, with L linear in v'.
 
     M (nv, nv) at q; outside (nv,) generalised forces of pushes [N m, N]. Backward differences take
     h at the velocity before (equation 8); central ones at the mean of both (equation 3), linearised
@@ -55,19 +55,23 @@ def equations_of_motion(
     none = jnp.zeros((conf.v.shape[0], 0), conf.v.dtype)
     rest = -matmul(M, conf.v) / dt - outside
     if config.form == "backward":
-        return Motion(M / dt, rest + bias_force(model, conf.kin), none)
+        return EquationsOfMotion(M / dt, rest + bias_force(model, conf.kin), none)
 
     def bias(v):
         return bias_force(model, forward_kinematics(model, conf.q, (conf.v + v) / 2))
 
     change = jax.jacfwd(bias)(at_v)
-    return Motion(M / dt + change, rest + bias(at_v) - matmul(change, at_v), none)
+    return EquationsOfMotion(M / dt + change, rest + bias(at_v) - matmul(change, at_v), none)
 
 
 def with_contacts(
-    conf: Configuration, motion: Motion, modes: ContactModes, unit: Units, clasped: Clasped | None
-) -> Motion:
-    """The same with the forces of contacts, and of hands that hold each other."""
+    conf: Configuration,
+    motion: EquationsOfMotion,
+    modes: ContactModes,
+    unit: Units,
+    clasped: Clasped | None,
+) -> EquationsOfMotion:
+    """Add the forces of contacts, and of hand holds, to the equations of motion."""
     nv = conf.v.shape[0]
     along = jnp.einsum("eid,eci->dec", conf.jacobian, modes.basis).reshape(nv, -1)
     if clasped is not None:
@@ -78,13 +82,13 @@ def with_contacts(
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Linearised:
-    """What a step is about, linear in v' where it is not by itself."""
+    """Tasks and equations of motion of a step, linearised in the velocity v'."""
 
     ahead: Configuration  # the configuration that ``at_v`` leads to, where positions are linearised
     at_v: Array  # (nv,); in the backward form zero, and ``ahead`` the step's beginning
     tasks: Tasks
-    motion: Motion
-    held: Held | None = None
+    motion: EquationsOfMotion
+    held: ActiveGrips | None = None
     clasped: Clasped | None = None
 
     def torque(self, x: Array) -> Array:
@@ -101,18 +105,18 @@ def step_problem(
     torque: Array,
     config: SynthesisConfig,
     unit: Units,
-) -> Problem:
-    """The quadratic problem in x = (v', coefficients); see the module's documentation.
+) -> QuadraticProgram:
+    """Build the quadratic problem in x = (v', coefficients); see the module's source.
 
-    torque (nv,): what the motors' torques should stay at; a joint that its stop bore is left out.
+    torque (nv,): target of the motors' torques; a joint whose stop pushed before has none.
     """
     ahead, at_v, tasks, motion = linear.ahead, linear.at_v, linear.tasks, linear.motion
     top, dt = conf.model.topology, config.dt
     nv, ne, clasped = conf.v.shape[0], conf.effectors.count, linear.clasped
     nc = 0 if clasped is None else clasped.count
     more = ne * EDGES + 3 * nc  # unknowns besides the velocity
-    muscles = np.flatnonzero(actuated(top))
-    root = np.flatnonzero(~actuated(top))
+    muscles = np.flatnonzero(motor_mask(top))
+    root = np.flatnonzero(~motor_mask(top))
     L = jnp.concatenate([motion.inertia, -motion.force], axis=1)
 
     limit = conf.model.torque_limit
@@ -148,7 +152,7 @@ def step_problem(
     lower, upper = stops.velocity_bounds(dt)
     free = jnp.append(jnp.repeat(modes.signed, EDGES), jnp.ones(3 * nc, bool))
     pull = None if clasped is None else clasped.equations(ne * EDGES, unit.force, dt)
-    return Problem(
+    return QuadraticProgram(
         J=jnp.concatenate(J),
         r=jnp.concatenate(r),
         A=jnp.concatenate(A),
@@ -163,8 +167,10 @@ def step_problem(
 
 
 def _torques(tasks: Tasks, torque: Array, limit: Array, unit: Units) -> tuple[Array, Array]:
-    """Scales () or (nv,) and targets (nv,) of rows on L: that torques stay what they were, and that
-    they vanish. The sum of both squares is one square, so one row a joint does for both."""
+    """Scales () or (nv,) and targets (nv,) of rows on L, which keep torques steady and small.
+
+    The sum of both squares is one square, so one row a joint serves both.
+    """
     if tasks.effort is None:
         return jnp.sqrt(tasks.torque) / unit.torque, torque
     stay = tasks.torque / unit.torque**2
@@ -178,9 +184,11 @@ def _wide(J: Array, more: int) -> Array:
     return jnp.concatenate([J, jnp.zeros((J.shape[0], more), J.dtype)], axis=1)
 
 
-def _stays_on_holds(linear: Linearised, held: Held, dt, unit: Units) -> TaskRows:
-    """(3 ng) equations: what is on a hold is where it took hold, but for the way it may slide;
-    zeros where nothing is held."""
+def _stays_on_holds(linear: Linearised, held: ActiveGrips, dt, unit: Units) -> TaskRows:
+    """(3 ng) equations that keep grippers where they gripped, except along a bar that slides.
+
+    Zero rows where nothing is gripped.
+    """
     ahead, at = linear.ahead, np.array(linear.ahead.holds.grippers)  # type: ignore[union-attr]
     across = jnp.eye(3, dtype=ahead.q.dtype) - held.along[:, :, None] * held.along[:, None, :]
     across = jnp.where(held.on[:, None, None], across, 0.0)
@@ -191,7 +199,7 @@ def _stays_on_holds(linear: Linearised, held: Held, dt, unit: Units) -> TaskRows
 
 
 def _contacts_stay(conf, ahead, at_v, modes, tasks, dt, unit) -> TaskRows:
-    """(3 ne): the points in contact stay where they are on the surface, at no gap."""
+    """(3 ne) rows that keep the points in contact where they are on the surface, without a gap."""
     stays = modes.on & ~modes.holds
     weight = jnp.sqrt(jnp.where(stays, tasks.still, 0.0)) / unit.contact
     gap = conf.near.gap[:, None] * conf.near.normal

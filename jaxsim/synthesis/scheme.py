@@ -1,7 +1,7 @@
 """Per-step optimisation as a scheme, so that rollouts run it like time stepping.
 
-Its command is not a torque but tasks: what ``synthesize`` takes, a function of a conf and a
-velocity. What it remembers are the last torques, contact forces, and the start of the next QP.
+Its command is not a torque but tasks: a function of a configuration and a velocity, see
+``synthesize``. Its memory has the last torques, contact forces, and the start of the next QP.
 """
 
 import dataclasses
@@ -18,8 +18,8 @@ from jaxsim.collision.contacts import find_contacts
 from jaxsim.dynamics.effectors import Effectors
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.model import Model, ModelError, State
-from jaxsim.model.part import Part, driven_part, main_part
-from jaxsim.simulation.checks import check_array, described, known
+from jaxsim.model.part import Submodel, driven_part, main_part
+from jaxsim.simulation.checks import check_array, describe, has_values
 from jaxsim.simulation.health import Health, finite_only
 from jaxsim.simulation.measures import Measure, Sample, count, largest
 from jaxsim.simulation.pushes import Pushes
@@ -41,7 +41,9 @@ WORST = ("root_residual", "cone_excess")
 @register_scheme
 @dataclass(frozen=True)
 class PerStepOptimisation(SynthesisConfig, Scheme):
-    """The settings of ``SynthesisConfig`` for one body; of a batch each may have its own.
+    """Per-step optimisation of one character, with the settings of ``SynthesisConfig``.
+
+    Each member of a batch may have its own settings.
 
     Build it with ``PerStepOptimisation.of(model, effectors)``.
     """
@@ -50,7 +52,7 @@ class PerStepOptimisation(SynthesisConfig, Scheme):
 
     effectors: Effectors = dataclasses.field(kw_only=True)
     unit: Units = dataclasses.field(kw_only=True)
-    holds: Holds | None = dataclasses.field(default=None, kw_only=True)  # to hold on to
+    holds: Holds | None = dataclasses.field(default=None, kw_only=True)  # that may be gripped
 
     @classmethod
     def of(
@@ -60,14 +62,14 @@ class PerStepOptimisation(SynthesisConfig, Scheme):
         config: SynthesisConfig | None = None,
         holds: Holds | None = None,
     ) -> "PerStepOptimisation":
-        """For a model whose effectors may bear on its surroundings; config: default settings."""
-        given = SynthesisConfig() if config is None else config
-        fields = {f.name: getattr(given, f.name) for f in dataclasses.fields(SynthesisConfig)}
+        """Build the scheme for a model and its effectors; config: None for the default settings."""
+        settings = SynthesisConfig() if config is None else config
+        fields = {f.name: getattr(settings, f.name) for f in dataclasses.fields(SynthesisConfig)}
         unit = units(main_part(model.topology).of(model))
         return cls(**fields, effectors=effectors, unit=unit, holds=holds)
 
     def resized(self, model: Model, grow: Callable[[Model], Model]) -> "PerStepOptimisation":
-        """For the body that ``grow`` makes of the model, which may be traced: effectors, units."""
+        """Scheme for the resized model ``grow(model)``, which may be traced: effectors, units."""
         after = grow(model)
         body = main_part(after.topology).of(after)
         return dataclasses.replace(self, effectors=effectors_of(after), unit=units(body))
@@ -81,8 +83,8 @@ class PerStepOptimisation(SynthesisConfig, Scheme):
         return replace(self, passes=self.search_passes, iterations=self.search_iterations)
 
     def check(self, model: Model) -> None:
-        """Raise SynthesisError for settings out of their range, ModelError for another model's."""
-        if known(self):
+        """Raise SynthesisError for settings out of range, ModelError for those of another model."""
+        if has_values(self):
             check_settings(self)
         shape = (self.effectors.count, 3)
         check_array("config.effectors.point", self.effectors.point, shape, model.mass.dtype)
@@ -100,12 +102,15 @@ class PerStepOptimisation(SynthesisConfig, Scheme):
                 f"a window of {self.window} steps takes surfaces at rest and no holds; choose"
                 " window = 1"
             )
-        if self.holds is not None and known(self.holds):
+        if self.holds is not None and has_values(self.holds):
             check_holds(model, self.effectors, self.holds)
 
     def init(self, model: Model, state: State) -> State:
-        """The state with the torques that keep its velocity; its own, where it has these. What is
-        in reach of a hold holds on to it."""
+        """Add the scheme's memory to a state: torques that keep its velocity, and grips.
+
+        A gripper within reach of a hold grips it. A state that has such a memory is returned as it
+        is.
+        """
         if isinstance(state.solver, SynthesisMemory) and state.solver.looks_ahead == self.window:
             return state
         part, state = main_part(model.topology), along_drives(model, state)
@@ -119,14 +124,14 @@ class PerStepOptimisation(SynthesisConfig, Scheme):
         return state.replace(solver=own.solver)
 
     def _holds(self, model: Model, state: State, grips: Grips | None) -> HoldsNow | None:
-        """What there is to hold on to, as a step sees it."""
+        """Holds at the state's time, with their grips; None without holds."""
         if self.holds is None:
             return None
         grips = self.holds.begin(state.q.dtype) if grips is None else grips
         return self.holds.at(model, state.time, self.dt, grips)
 
     def observe(self, model: Model, state: State) -> EffectorObservation:
-        """What a controller by goals sees; of a state that ``init`` or a step gave."""
+        """Observation for a task-based controller, of a state that ``init`` or a step returned."""
         part = main_part(model.topology)
         own = _own(part, state)
         around = surroundings(model, state.time, self.dt)
@@ -155,10 +160,10 @@ class PerStepOptimisation(SynthesisConfig, Scheme):
         command: Callable[[Configuration, Array], Tasks],
         forces: Pushes | None = None,
     ) -> tuple[State, SynthesisInfo]:
-        """``synthesize`` with these settings. Raises TypeError for a command that is no tasks."""
+        """Run ``synthesize`` with these settings. Raises TypeError for a command without tasks."""
         if not callable(command):
             raise TypeError(
-                f"the command is {described(command)}; per-step optimisation takes tasks, a"
+                f"the command is {describe(command)}; per-step optimisation takes tasks, a"
                 " function of a conf and a velocity, as a controller by goals gives them"
             )
         part = main_part(model.topology)
@@ -172,7 +177,7 @@ class PerStepOptimisation(SynthesisConfig, Scheme):
         return after, replace(info, torque=torque, stop=stop)
 
     def measures(self, model: Model) -> dict[str, Measure]:
-        """How physical the steps were: see ``SynthesisInfo``; and how deep any shape was [m]."""
+        """Measures of physical validity: see ``SynthesisInfo``; and the largest penetration [m]."""
         of = {name: (lambda sample, name=name: getattr(sample.info, name)) for name in WORST}
         grip_speed = {"largest_grip_speed": largest(lambda sample: sample.info.grip_speed, 0.0)}
         return {
@@ -187,17 +192,19 @@ class PerStepOptimisation(SynthesisConfig, Scheme):
         }
 
     def torque(self, command: Any, info: SynthesisInfo) -> Array:
-        """(nv,) what the optimisation gave [N m or N]."""
+        """(nv,) joint torques of the optimisation [N m or N]."""
         return info.torque
 
     def contact_links(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
-        """(ne,), (ne,) of each effector, and -1 for the world."""
+        """(ne,) link of each effector, and (ne,) the other side: -1 for the world."""
         links = np.array(self.effectors.links)
         return links, np.full_like(links, -1)
 
     def keep(self, model: Model, sample: Sample) -> dict[str, Array]:
-        """Which effectors slide, (ne,) bool; what the objective came to by goal, and which goals
-        pulled against each other, see ``shares``, as linearised at the step's beginning."""
+        """Fields of a record: effectors that slide (ne,) bool, cost by goal, conflicts of goals.
+
+        Costs and conflicts are those of ``shares``, as linearised at the step's beginning.
+        """
         return self._kept(sample.obs.conf, sample.control, sample.info)
 
     def _kept(self, conf: Configuration, command: Callable, info: SynthesisInfo) -> dict:
@@ -208,15 +215,17 @@ class PerStepOptimisation(SynthesisConfig, Scheme):
     def watch(
         self, health: Health, model: Model, state: State, obs: Any, after: State, info: Any
     ) -> Health:
-        """The first state that is not finite; energy is the optimisation's to spend."""
+        """Watch for the first state that is not finite; the energy is not bounded here."""
         return finite_only(health, after)
 
 
 def along_drives(
     model: Model, state: State, before: State | None = None, dt: Array | float = 1.0
 ) -> State:
-    """The state with what drives move where it is at its time, and from a state ``before``, dt [s]
-    ago, with the velocity that leads there."""
+    """Move links with prescribed motion to where they are at the state's time.
+
+    With a state ``before``, dt [s] ago, their velocities are those that lead there.
+    """
     driven = driven_part(model.topology)
     if not driven.q.size:
         return state
@@ -226,6 +235,6 @@ def along_drives(
     return state.replace(q=state.q.at[driven.q].set(there), qd=qd)
 
 
-def _own(part: Part, state: State) -> State:
-    """The character's part of a state, with what the scheme remembers of it."""
+def _own(part: Submodel, state: State) -> State:
+    """Restrict a state to the character's coordinates; the scheme's memory stays."""
     return state if part.whole else state.replace(q=state.q[part.q], qd=state.qd[part.dofs])

@@ -1,8 +1,9 @@
-"""Per-step optimisation of several characters at once, who may hold each other's hands.
+"""Per-step optimisation of several characters at once, which may hold each other's hands.
 
 Each character has its own optimisation; all of them are one program, ``jax.vmap`` over the
-characters, and one optimisation where hands hold each other (``synthesis.clasps``). They are built
-alike, but each has its own size, mass and strength. docs/results/synthesis.md has what two cost.
+characters, and one optimisation where hands hold each other (``synthesis.clasps``). They have the
+same structure, but each its own size, mass and strength. docs/results/synthesis.md has the cost of
+two.
 """
 
 import dataclasses
@@ -20,9 +21,9 @@ from jaxsim.dynamics.effectors import Effectors
 from jaxsim.dynamics.kinematics import Kinematics, forward_kinematics
 from jaxsim.math.safe import safe_max, safe_norm
 from jaxsim.model import Model, ModelError, State
-from jaxsim.model.part import Part, character_parts
+from jaxsim.model.part import Submodel, character_parts
 from jaxsim.model.topology import INDEX
-from jaxsim.simulation.checks import described
+from jaxsim.simulation.checks import describe
 from jaxsim.simulation.measures import Measure, Sample, count, largest
 from jaxsim.simulation.pushes import Pushes
 from jaxsim.synthesis.clasps import AXIS, Clasps, ClaspsNow
@@ -36,52 +37,52 @@ from jaxsim.synthesis.tasks import TaskRows, Tasks
 
 
 def member(tree: Any, k: int) -> Any:
-    """Of the k-th character, of what has all of them along its leading axes."""
+    """Select the k-th character from a tree whose leading axes are the characters."""
     return jax.tree.map(lambda x: x[k], tree)
 
 
-def stacked(trees: Sequence[Any]) -> Any:
-    """All along new leading axes."""
+def stack_trees(trees: Sequence[Any]) -> Any:
+    """Stack trees of the same structure along new leading axes."""
     return jax.tree.map(lambda *x: jnp.stack(x), *trees)
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class SeveralObservation:
-    """What the controllers of several characters see."""
+    """Observations of several characters, for the controllers of all."""
 
     members: EffectorObservation  # leading axis: the characters
     all_links: Kinematics  # of the whole model
-    parts: tuple[Part, ...] = dataclasses.field(metadata={"static": True})
+    parts: tuple[Submodel, ...] = dataclasses.field(metadata={"static": True})
 
     def of(self, k: int) -> EffectorObservation:
-        """What the k-th sees: itself, and the configurations of all."""
+        """Observation of the k-th character: its own, with the configurations of all."""
         company = tuple(member(self.members.conf, i) for i in range(len(self.parts)))
         return replace(member(self.members, k), company=company, me=k)
 
     @property
     def conf(self) -> Configuration:
-        """Of all, along leading axes."""
+        """Configurations of all characters, along leading axes."""
         return self.members.conf
 
     @property
     def kin(self) -> Kinematics:
-        """Of all links of the model."""
+        """Kinematics of all links of the model."""
         return self.all_links
 
     @property
     def com(self) -> Array:
-        """(3,) of the first character [m]."""
+        """(3,) centre of mass of the first character [m]."""
         return self.members.conf.com[0]
 
     @property
     def com_velocity(self) -> Array:
-        """(3,) of the first character [m/s]."""
+        """(3,) velocity of the first character's centre of mass [m/s]."""
         return member(self.members.conf, 0).com_velocity
 
     @property
     def contact_point(self) -> Array:
-        """(nk ne, 3) the effectors of all [m]."""
+        """(nk ne, 3) positions of the effectors of all characters [m]."""
         return self.members.conf.position.reshape(-1, 3)
 
     @property
@@ -92,18 +93,18 @@ class SeveralObservation:
         return (on & self.members.touching.reshape(-1)).any(axis=1)
 
 
-def _effector_links(parts: Sequence[Part], effectors: Effectors) -> list[np.ndarray]:
+def _effector_links(parts: Sequence[Submodel], effectors: Effectors) -> list[np.ndarray]:
     return [part.links[np.array(effectors.links, INDEX)] for part in parts]
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class SeveralCharacters(PerStepOptimisation):
-    """``PerStepOptimisation`` of several, who are along a leading axis of ``effectors.point`` and
-    ``unit``. Build it with ``SeveralCharacters.of_all(model, names)``.
+    """Per-step optimisation of several characters. Build it with ``of_all(model, names)``.
 
-    Its command is a task function of each character, in their order: see ``PerStepOptimisation``.
-    What it remembers and what it tells of contacts is of all, one after the other.
+    The characters are along a leading axis of ``effectors.point`` and ``unit``. Its command is a
+    task function of each character, in their order: see ``PerStepOptimisation``. Its memory and its
+    contacts are those of all characters, one after the other.
     """
 
     clasps: Clasps | None = dataclasses.field(default=None, kw_only=True)
@@ -120,52 +121,57 @@ class SeveralCharacters(PerStepOptimisation):
         strength: float | Sequence[float] = np.inf,
         points: Callable[[Model], Effectors] = effectors_of,
     ) -> "SeveralCharacters":
-        """For the characters of a model, by name in their order.
+        """Build the scheme for the characters of a model, by name in their order.
 
         hands: pairs of (character, hand) that may hold each other, see ``Clasps.of``; points: the
-        effectors of one of them. ModelError for characters that are not built alike, and for the
-        central form, which takes one.
+        effectors of one character. Raises ModelError for characters of different structure, and for
+        the central form and a longer horizon, which take one character.
         """
-        given = SynthesisConfig() if config is None else config
-        if given.window > 1:
+        settings = SynthesisConfig() if config is None else config
+        if settings.window > 1:
             raise ModelError(
-                f"a window of {given.window} steps takes one character; choose window = 1"
+                f"a window of {settings.window} steps takes one character; choose window = 1"
             )
-        if given.form != "backward":
-            raise ModelError(f"the {given.form} form takes one character; choose form 'backward'")
+        if settings.form != "backward":
+            raise ModelError(
+                f"the {settings.form} form takes one character; choose form 'backward'"
+            )
         bodies = _bodies(model, len(names))
         effectors = [points(body) for body in bodies]
         clasps = Clasps.of(effectors[0], names, hands, reach, strength) if hands else None
-        fields = {f.name: getattr(given, f.name) for f in dataclasses.fields(SynthesisConfig)}
-        unit = stacked([units(body) for body in bodies])
+        fields = {f.name: getattr(settings, f.name) for f in dataclasses.fields(SynthesisConfig)}
+        unit = stack_trees([units(body) for body in bodies])
         return cls(
-            **fields, effectors=stacked(effectors), unit=unit, clasps=clasps, names=tuple(names)
+            **fields, effectors=stack_trees(effectors), unit=unit, clasps=clasps, names=tuple(names)
         )
 
     def resized(self, model: Model, grow: Callable[[Model], Model]) -> "SeveralCharacters":
-        """For the bodies that ``grow`` makes of the model, which may be traced."""
+        """Scheme for the resized characters of ``grow(model)``, which may be traced."""
         bodies = _bodies(grow(model), len(self.names))
         points, unit = ([f(body) for body in bodies] for f in (effectors_of, units))
-        return replace(self, effectors=stacked(points), unit=stacked(unit))
+        return replace(self, effectors=stack_trees(points), unit=stack_trees(unit))
 
     def check(self, model: Model) -> None:
-        """As for one, of each."""
+        """Check every character as ``PerStepOptimisation.check`` does."""
         for k, body in enumerate(_bodies(model, len(self.names))):
             self.of_one(k).check(body)
 
     def of_one(self, k: int) -> PerStepOptimisation:
-        """The same settings for the k-th character alone."""
+        """Scheme of the k-th character alone, with the same settings."""
         kept = {f.name: getattr(self, f.name) for f in dataclasses.fields(PerStepOptimisation)}
         return PerStepOptimisation(
             **kept | {"effectors": member(self.effectors, k), "unit": member(self.unit, k)}
         )
 
-    def characters(self, model: Model) -> tuple[Part, ...]:
-        """Where each of them is in the model."""
+    def characters(self, model: Model) -> tuple[Submodel, ...]:
+        """Submodel of each character: its indices in the whole model."""
         return character_parts(model.topology)
 
     def init(self, model: Model, state: State) -> State:
-        """The state with the torques that keep the velocities; its own, where it has these."""
+        """Initial scheme state of every character: torques that keep its velocity.
+
+        A state that has such a memory is returned as it is.
+        """
         if isinstance(state.solver, SynthesisMemory):
             return state
         state = along_drives(model, state)
@@ -182,14 +188,14 @@ class SeveralCharacters(PerStepOptimisation):
         return state.replace(solver=solver)
 
     def _all(self, model: Model, state: State) -> tuple[Model, Array, Array]:
-        """Bodies, positions and velocities, along leading axes."""
+        """Submodels, positions and velocities of the characters, along leading axes."""
         parts = self.characters(model)
         q = jnp.stack([state.q[part.q] for part in parts])
         qd = jnp.stack([state.qd[part.dofs] for part in parts])
-        return stacked([part.of(model) for part in parts]), q, qd
+        return stack_trees([part.of(model) for part in parts]), q, qd
 
     def observe(self, model: Model, state: State) -> SeveralObservation:
-        """What controllers by goals see; of a state that ``init`` or a step gave."""
+        """Observations for task-based controllers, of a state that ``init`` or a step returned."""
         around = surroundings(model, state.time, self.dt)
 
         def seen(body, points, q, qd, memory, unit):
@@ -221,24 +227,24 @@ class SeveralCharacters(PerStepOptimisation):
         command: Sequence[Callable[[Configuration, Array], Tasks]],
         forces: Pushes | None = None,
     ) -> tuple[State, SynthesisInfo]:
-        """One step of all. Raises TypeError for a command that is no tasks of each."""
+        """Advance all characters by one step. Raises TypeError unless each has a task function."""
         parts = self.characters(model)
         if not isinstance(command, tuple | list) or len(command) != len(parts):
             raise TypeError(
-                f"the command is {described(command)}; several characters take tasks of each of the"
+                f"the command is {describe(command)}; several characters take tasks of each of the"
                 f" {len(parts)}, as controllers by goals give them"
             )
         tasks = _same_rows(
             [f(member(obs.conf, k), jnp.zeros_like(obs.conf.v[k])) for k, f in enumerate(command)]
         )
 
-        def one(conf, memory, tasks, unit, forces):
+        def step_one(conf, memory, tasks, unit, forces):
             own = state.replace(q=conf.q, qd=conf.v, solver=memory)
             after, info = synthesize(conf, own, lambda *_: tasks, unit, self, forces)
             return after.q, after.qd, after.solver, info
 
-        pushes = None if forces is None else stacked([_on_part(forces, part) for part in parts])
-        q, qd, solver, info = jax.vmap(one, axis_name=AXIS)(
+        pushes = None if forces is None else stack_trees([_on_part(forces, part) for part in parts])
+        q, qd, solver, info = jax.vmap(step_one, axis_name=AXIS)(
             obs.conf, state.solver, tasks, self.unit, pushes
         )
         time, dofs = state.time + self.dt, np.concatenate([part.dofs for part in parts])
@@ -251,7 +257,7 @@ class SeveralCharacters(PerStepOptimisation):
         return after, self._together(info, whole)
 
     def _together(self, info: SynthesisInfo, whole: dict[str, Array]) -> SynthesisInfo:
-        """Of what each says the worst, or all of it one after the other."""
+        """Merge the info of all characters: the worst of scalars, concatenation of the rest."""
         worst = {"root_residual", "cone_excess", "penetration", "effort", "passes", "status"}
         worst |= {"iterations", "residual", "lost", "grip_speed"}
         fields = {}
@@ -267,36 +273,35 @@ class SeveralCharacters(PerStepOptimisation):
         return SynthesisInfo(**fields)
 
     def measures(self, model: Model) -> dict[str, Measure]:
-        """As of one; and of hands that hold each other for how many steps, with how much force, and
-        how fast they met."""
-        found = super().measures(model)
+        """Measures of one character, and those of hand holds: steps, largest force and speed."""
+        common = super().measures(model)
         if self.clasps is None:
-            return found
+            return common
 
         def force(sample: Sample) -> Array:
             return safe_max(jnp.append(safe_norm(sample.info.clasp_force), 0.0))
 
-        return found | {
+        return common | {
             "clasped_steps": count(lambda sample: sample.info.clasped.any()),
             "largest_clasp_force": largest(force, 0.0),
             "largest_clasp_speed": largest(lambda sample: sample.info.grip_speed, 0.0),
         }
 
     def keep(self, model: Model, sample: Sample) -> dict[str, Array]:
-        """As of one; the objective is that of the first."""
+        """Fields of a record, as of one character; costs by goal are those of the first."""
         conf = member(sample.obs.conf, 0)
         velocity = sample.info.velocity[: conf.v.shape[0]]
         info = replace(sample.info, velocity=velocity)
         return self._kept(conf, sample.control[0], info)
 
     def contact_links(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
-        """(nk ne,), (nk ne,) of each effector, and -1 for the world."""
+        """(nk ne,) link of each effector, and (nk ne,) the other side: -1 for the world."""
         links = np.concatenate(_effector_links(self.characters(model), self.effectors))
         return links, np.full_like(links, -1)
 
 
 def _bodies(model: Model, count: int) -> list[Model]:
-    """Of each character; ModelError where there are not so many that are built alike."""
+    """Submodel of each character. ModelError unless ``count`` have the same structure."""
     parts = character_parts(model.topology)
     if len(parts) != count:
         raise ModelError(
@@ -310,15 +315,15 @@ def _one_axis_less(x: Array) -> Array:
     return x.reshape(-1, *x.shape[2:])
 
 
-def _on_part(pushes: Pushes, part: Part) -> Pushes:
-    """The same forces, with links of the part alone; those on others are on no link."""
+def _on_part(pushes: Pushes, part: Submodel) -> Pushes:
+    """Renumber the links of pushes for a submodel; a push on another link gets link -1."""
     at = part.links == pushes.link[:, None]  # (n, nl')
     own = jnp.sum(jnp.where(at, np.arange(len(part.links)), 0), axis=1)
     return replace(pushes, link=jnp.where(at.any(axis=1), own, -1))
 
 
 def _same_rows(tasks: Sequence[Tasks]) -> Tasks:
-    """Along leading axes, with idle rows where one has fewer goals than another."""
+    """Stack tasks along a leading axis, with zero rows where one has fewer goals than another."""
     most = {
         name: max((len(rows.r) for t in tasks if (rows := getattr(t, name)) is not None), default=0)
         for name in ("goals", "fixed")
@@ -332,7 +337,7 @@ def _same_rows(tasks: Sequence[Tasks]) -> Tasks:
         rows: dict[str, Any] = {
             n: _padded(getattr(t, n) or no_rows, m) for n, m in most.items() if m
         }
-        rows |= {"of_goal": None, "n_goals": 1}  # the step does not ask
+        rows |= {"of_goal": None, "n_goals": 1}  # the step does not use them
         for name in ("grip", "apart"):
             if some[name] and getattr(t, name) is None:
                 rows[name] = jnp.zeros(count, bool)
@@ -343,7 +348,7 @@ def _same_rows(tasks: Sequence[Tasks]) -> Tasks:
             rows["clasp"] = jnp.zeros_like(sizes[0])
         return replace(t, **rows)
 
-    return stacked([filled(t) for t in tasks])
+    return stack_trees([filled(t) for t in tasks])
 
 
 def _padded(rows: TaskRows, count: int) -> TaskRows:

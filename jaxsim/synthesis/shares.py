@@ -1,4 +1,4 @@
-"""What each goal comes to in a step's objective, and which goals pull against each other."""
+"""Shares of the goals in a step's objective, and conflicts between goals."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -9,12 +9,12 @@ from jaxsim.synthesis.tasks import Tasks
 
 
 def shares(tasks: Tasks, v: Array) -> tuple[Array, Array]:
-    """(ng,) the objective by goal at a velocity v (nv,), and (ng, ng) how much each two goals pull
-    against each other there; of ``Tasks.of_goal``.
+    """Objective by goal (ng,) at a velocity v (nv,), and the conflict of each two goals (ng, ng).
 
-    Goal k pulls the velocity along minus its slope, p_k (nv,). Two that want the same have
-    p_k p_l > 0; of two that do not, -p_k p_l is what is told, and 0 of the others. Its unit is that
-    of the objective, squared, over that of a velocity, squared; only the ratio of two is of use.
+    Rows belong to goals by ``Tasks.of_goal``. Goal k pulls the velocity along minus its gradient,
+    p_k (nv,). Two goals that agree have p_k p_l > 0 and a conflict of 0; the conflict of two others
+    is -p_k p_l. Its unit is that of the objective, squared, over that of a velocity, squared; only
+    the ratio of two is of use.
     """
     rows = tasks.goals
     of_goal = np.zeros(len(rows.r), int) if tasks.of_goal is None else tasks.of_goal

@@ -1,4 +1,4 @@
-"""What a point of the body can bear on: planes and boxes of the world, and of what drives move."""
+"""Surfaces that support effectors: planes and boxes of the world and of prescribed links."""
 
 from dataclasses import dataclass, field, replace
 
@@ -23,7 +23,7 @@ SURFACES = ("plane", "box")
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Surroundings:
-    """nf shapes that bear, as a step begins; of those that drives move, where they are at its end.
+    """nf supporting shapes at a step's beginning, and of prescribed motion also at its end.
 
     Index of a shape: into ``bearing_shapes``.
     """
@@ -37,13 +37,13 @@ class Surroundings:
     end_rot: Array | None = None  # (nf, 3, 3)
 
     def at_end(self) -> "Surroundings":
-        """As the step ends, at rest."""
+        """Surroundings at the step's end, taken as at rest."""
         if self.end_pos is None:
             return self
         return replace(self, pos=self.end_pos, rot=self.end_rot, end_pos=None, end_rot=None)
 
     def surfaces(self, points: Array) -> "Surfaces":
-        """Distances of points (n, 3) [m] to all of them."""
+        """Distances and normals of all shapes at points (n, 3) [m]."""
         gaps, normals = [], []
         for s, kind in enumerate(self.kinds):
             rot = self.rot[s]
@@ -59,7 +59,7 @@ class Surroundings:
         return Surfaces(jnp.stack(gaps, axis=1), jnp.stack(normals, axis=1))
 
     def moved(self, points: Array, which: Array) -> Array | None:
-        """(n, 3) how far the place of a shape that is now at a point (n, 3) gets in the step [m].
+        """(n, 3) displacement in the step of the material points of shapes at points (n, 3) [m].
 
         which (n, nf): 1 for the shape of each point. None where nothing moves.
         """
@@ -75,7 +75,7 @@ class Surroundings:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Surfaces:
-    """Of each of n points to each of the nf surfaces."""
+    """Signed distances and normals of n points to each of the nf surfaces."""
 
     gap: Array  # (n, nf) signed distance [m]
     normal: Array  # (n, nf, 3) unit, away from the surface
@@ -84,39 +84,42 @@ class Surfaces:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Nearest:
-    """The nearest surface of each effector."""
+    """Nearest surface of each effector: gap, normal, friction and motion."""
 
     gap: Array  # (ne,) signed distance [m]
     normal: Array  # (ne, 3) unit, away from the surface
     friction: Array  # (ne,) coefficient
     surface: Array  # (ne,) int, index into ``bearing_shapes``
-    moved: Array | None = None  # (ne, 3) how far it gets in the step [m]; None where nothing moves
+    moved: Array | None = None  # (ne, 3) its displacement in the step [m]; None where none moves
 
 
 def bearing_shapes(top: Topology) -> tuple[int, ...]:
-    """The planes and boxes of the world and of driven links; ModelError where there are none, and
-    for shapes of other kinds, unless they touch nothing."""
+    """Indices of the planes and boxes of the world and of links with prescribed motion.
+
+    Raises ModelError where there are none, and for shapes of other kinds, unless they touch
+    nothing.
+    """
     driven = {top.joint_link[j] for j, moves in enumerate(top.joint_driven) if moves}
     touching = {s for pair in top.shape_pairs for s in pair}
-    own = [s for s, link in enumerate(top.shape_link) if link == WORLD or link in driven]
-    own = [s for s in own if top.shape_kinds[s] in SURFACES or s in touching]
-    for s in own:
+    shapes = [s for s, link in enumerate(top.shape_link) if link == WORLD or link in driven]
+    shapes = [s for s in shapes if top.shape_kinds[s] in SURFACES or s in touching]
+    for s in shapes:
         if top.shape_kinds[s] not in SURFACES:
             raise ModelError(
                 f"shape {top.shape_names[s]!r} of the world is a {top.shape_kinds[s]}; synthesis "
                 f"knows {', '.join(SURFACES)}"
             )
-    if not own:
+    if not shapes:
         raise ModelError("the world has no shape to stand on; add a plane or a box to it")
-    return tuple(own)
+    return tuple(shapes)
 
 
 def surroundings(
     model: Model, time: Array | float = 0.0, dt: Array | float | None = None
 ) -> Surroundings:
-    """What bears at a time [s], and with ``dt`` [s] where it is at the end of that step.
+    """Supporting shapes at a time [s], and with ``dt`` [s] where they are at the step's end.
 
-    model: the whole one, with what moves by drives.
+    model: the whole one, with its links of prescribed motion.
     """
     shapes = np.array(bearing_shapes(model.topology))
     fields = model.shape_size[shapes], model.friction[shapes]
@@ -128,7 +131,7 @@ def surroundings(
 
 
 def frames(model: Model, shapes: np.ndarray, time: Array | float) -> tuple[Array, Array]:
-    """Places (n, 3) [m] and rotations (n, 3, 3) of shapes of the world and of driven links."""
+    """Positions (n, 3) [m] and rotations (n, 3, 3) of shapes of the world and prescribed links."""
     top = model.topology
     links = np.array([top.shape_link[s] for s in shapes])
     pos, rot = model.shape_pos[shapes], jax.vmap(quat_to_matrix)(model.shape_quat[shapes])
@@ -151,17 +154,19 @@ def frames(model: Model, shapes: np.ndarray, time: Array | float) -> tuple[Array
 
 
 def nearest(
-    model: Model, effectors: Effectors, points: Array, around: Surroundings, found: Surfaces
+    model: Model, effectors: Effectors, points: Array, around: Surroundings, surfaces: Surfaces
 ) -> Nearest:
-    """The nearest surface of each effector, which are at points (ne, 3) [m]; friction is the root
-    of both coefficients' product."""
-    surface = jnp.argmin(found.gap, axis=1)
+    """Nearest surface of each effector at points (ne, 3) [m], from distances to all surfaces.
+
+    Friction is the root of both coefficients' product.
+    """
+    surface = jnp.argmin(surfaces.gap, axis=1)
     one = surface[:, None] == np.arange(len(around.kinds))
-    pick = jnp.where(one, 1.0, 0.0).astype(found.gap.dtype)
+    pick = jnp.where(one, 1.0, 0.0).astype(surfaces.gap.dtype)
     other = jnp.sum(pick * around.friction, axis=1)
     return Nearest(
-        gap=jnp.sum(jnp.where(one, found.gap, 0.0), axis=1),
-        normal=jnp.sum(pick[..., None] * found.normal, axis=1),
+        gap=jnp.sum(jnp.where(one, surfaces.gap, 0.0), axis=1),
+        normal=jnp.sum(pick[..., None] * surfaces.normal, axis=1),
         friction=safe_sqrt(model.friction[np.array(effectors.shapes)] * other),
         surface=surface,
         moved=around.moved(points, pick),

@@ -1,4 +1,4 @@
-"""The next configuration and the contact forces, by one optimisation a step.
+"""Per-step optimisation: the next configuration and the contact forces, by a QP every step.
 
 Unknown are the velocity v' of the step (q' = q (+) v' dt) and the coefficients lambda of the
 contact forces F. With L(v', lambda) = M (v' - v) / dt + h - J^T F(lambda) - Q_ext, the generalised
@@ -30,73 +30,80 @@ from jaxsim.synthesis.config import SynthesisConfig, Units
 from jaxsim.synthesis.configuration import Configuration, configuration_at
 from jaxsim.synthesis.contact_forces import EDGES
 from jaxsim.synthesis.holds import Grips, HoldsNow
-from jaxsim.synthesis.measured import cone_excess, effort, grip_speed, needed
-from jaxsim.synthesis.passes import Plan, Result, attempts, next_start, problem_now, run_passes
+from jaxsim.synthesis.measured import cone_excess, effort, grip_speed, needed_torque
+from jaxsim.synthesis.passes import (
+    HorizonPlan,
+    Result,
+    attempts,
+    next_start,
+    problem_now,
+    run_passes,
+)
 from jaxsim.synthesis.problem import (
     Linearised,
-    actuated,
     equations_of_motion,
+    motor_mask,
 )
 from jaxsim.synthesis.stops import Blocked
 from jaxsim.synthesis.surroundings import Surroundings
 from jaxsim.synthesis.tasks import Tasks, velocity_rows
 from jaxsim.synthesis.window import Ahead, first_plan, plan_ahead, window_attempts
 
-HOLD, EVEN = 1e3, 1e-4  # weights at the start: to hold the pose, to share the load evenly
+HOLD, EVEN = 1e3, 1e-4  # weights of the initial QP: keep the pose, share the load evenly
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class SynthesisMemory:
-    """What the scheme remembers of the step that led to a state, in ``State.solver``.
+    """Memory of per-step optimisation between steps, in ``State.solver``.
 
     The state's qd is the velocity of that step: q = q_before (+) qd dt.
     """
 
-    torque: Array  # (nv,) that the motors gave [N m or N]
-    stop: Array  # (nv,) that the stops of the joints gave [N m or N]
+    torque: Array  # (nv,) of the motors in the last step [N m or N]
+    stop: Array  # (nv,) of the stops of the joints in the last step [N m or N]
     force: Array  # (ne, 3) contact forces, on the effectors [N]
     push_torque: Array  # (nv,) of the motors at the onset of the last push [N m or N]
     push_until: Array  # () until when torques should stay at that [s]
-    last: qp.Start | Plan  # where the next QP starts
-    grips: Grips | None = None  # what is held, where there are holds
-    clasps: ClaspMemory | None = None  # which hands hold each other, of several characters
+    last: qp.Start | HorizonPlan  # start of the next QP
+    grips: Grips | None = None  # current grips, where there are holds
+    clasps: ClaspMemory | None = None  # hand holds, of several characters
 
     @property
     def looks_ahead(self) -> int:
-        """How many steps the optimisation is of."""
-        return self.last.x.shape[-2] if isinstance(self.last, Plan) else 1
+        """Number of steps in the horizon."""
+        return self.last.x.shape[-2] if isinstance(self.last, HorizonPlan) else 1
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class SynthesisInfo:
-    """What a step came to, and whether it is physical."""
+    """Torques, forces and solver figures of one step, and how physical they are."""
 
     root_residual: Array  # () largest |L_root| of RNEA with the result: force without a source [N]
     cone_excess: Array  # () by how much a contact force leaves Coulomb's cone [N]
     penetration: Array  # () deepest effector at the step's beginning [m]
     torque: Array  # (nv,) of the motors [N m or N]
     stop: Array  # (nv,) of the stops of the joints, at the ends of their ranges [N m or N]
-    effort: Array  # () the largest torque, of motors with a limit, as a part of that
+    effort: Array  # () largest torque relative to its limit, of motors with a limit
     force: Array  # (ne, 3) on the effectors, in the world [N]
     on: Array  # (ne,) bool: in contact
     sliding: Array  # (ne,) bool
     leaving: Array  # (ne,) bool: leaves its surface and still carries force, after the last pass
-    lost: Array  # () bool: what the QP came to is no motion; the body stayed where it was
-    passes: Array  # () int: how often the step was rolled back, and once
+    lost: Array  # () bool: the QP gave no usable motion; the character stayed where it was
+    passes: Array  # () int: number of passes, one more than the step was rolled back
     status: Array  # () int of ``solvers.qp``
     iterations: Array  # () int, of the last QP
-    residual: Array  # () relative, the larger of the QP's primal and dual one
-    violated: Array  # bool: rows of the QP that are not met
+    residual: Array  # () relative, the larger of the QP's primal and dual residual
+    violated: Array  # bool: violated rows of the QP
     velocity: Array  # (nv,) at the step's end [m/s, rad/s]
-    grip_speed: Array | None = None  # () of the fastest that took hold in this step [m/s]
-    clasped: Array | None = None  # (nc,) bool: hands hold each other
-    clasp_force: Array | None = None  # (nc, 3) there, on this character [N]
+    grip_speed: Array | None = None  # () fastest effector that gripped in this step [m/s]
+    clasped: Array | None = None  # (nc,) bool: the hand hold is closed
+    clasp_force: Array | None = None  # (nc, 3) in hand holds, on this character [N]
 
     @property
     def contact_force(self) -> Array:
-        """(ne, 3) as in StepInfo: ``force``, by another name [N]."""
+        """(ne, 3) contact forces, under the name that ``StepInfo`` uses [N]."""
         return self.force
 
 
@@ -111,8 +118,10 @@ def begin(
     hold: Array | None = None,
     clasps: ClaspsNow | None = None,
 ) -> State:
-    """The state with what the scheme remembers: the torques that keep its velocity. hold (ng,) int:
-    what is held at the start."""
+    """Add the scheme's memory to a state: torques that keep its velocity.
+
+    hold (ng,) int: the hold that each gripper grips at the start.
+    """
     zero = jnp.zeros_like(state.qd)
     memory = SynthesisMemory(
         torque=zero,
@@ -144,8 +153,8 @@ def begin(
 def no_start(
     model: Model, effectors: Effectors, dtype, config: SynthesisConfig, clasps: int = 0
 ) -> qp.Start:
-    """What the solver starts from where there was no step yet. clasps: nc"""
-    muscles = int(actuated(model.topology).sum())
+    """Solver start before the first step: zeros. clasps: number nc of hand holds."""
+    muscles = int(motor_mask(model.topology).sum())
     nv, ne = model.topology.nv, effectors.count
     x = jnp.zeros(nv + EDGES * ne + 3 * clasps, dtype)
     limits = jnp.zeros(muscles if config.torque_limits else 0, dtype)
@@ -162,17 +171,18 @@ def synthesize(
     config: SynthesisConfig,
     pushes: Pushes | None = None,
 ) -> tuple[State, SynthesisInfo]:
-    """One step of ``config.dt``; conf is ``configuration_at(model, effectors, state.q, state.qd)``,
-    among ``surroundings(whole model, state.time, config.dt)`` where these move.
+    """Advance a character by one step of ``config.dt`` [s] with the forces that its tasks ask for.
 
-    tasks(conf, at_v) gives the goals, linearised at the configuration that ``at_v`` (nv,) leads to
-    (conf is of that configuration). A contact that leaves its surface in the solution and still
-    carries force, or a stop that its joint leaves while it does, makes the step start again without
-    that force, up to ``config.passes`` times.
+    conf is ``configuration_at(model, effectors, state.q, state.qd)``, among
+    ``surroundings(whole model, state.time, config.dt)`` where these move. tasks(conf, at_v) gives
+    the goals, linearised at the configuration that ``at_v`` (nv,) leads to (conf is of that
+    configuration). A contact that leaves its surface in the solution and still carries force, or a
+    stop that its joint leaves while it does, makes the step start again without that force, up to
+    ``config.passes`` times.
     Non-finite input gives non-finite output and a status, of this member of a batch alone. Where
-    what the optimisation came to is no motion (``passes.SOURCELESS``, ``FASTEST``), the body stays
-    where it is for this step, without contact forces; ``lost`` says so, and the status is not
-    SOLVED. So a finite state stays finite.
+    the solution is no usable motion (``passes.SOURCELESS``, ``FASTEST``), the character stays where
+    it is for this step, without contact forces; ``lost`` is set, and the status is not SOLVED. So a
+    finite state stays finite.
     Products are taken at the highest precision, never in TF32.
     """
     with jax.default_matmul_precision("highest"):
@@ -195,7 +205,7 @@ def _synthesize(conf, state, tasks, unit, config, pushes) -> tuple[State, Synthe
     )
     result = replace(result, v=v, force=force, clasp_force=clasp_force)
     touch = result.touch
-    torque, root_residual = needed(conf, v, force, outside + touch.pull(clasp_force), config)
+    torque, root_residual = needed_torque(conf, v, force, outside + touch.pull(clasp_force), config)
     stop = touch.stops.reaction(v, torque, config)
     torque = torque - stop
     info = SynthesisInfo(
@@ -223,7 +233,7 @@ def _synthesize(conf, state, tasks, unit, config, pushes) -> tuple[State, Synthe
         clasp_force=clasp_force,
     )
     last = next_start(state.solver.last, result)
-    last = plan_ahead(last) if isinstance(last, Plan) else last
+    last = plan_ahead(last) if isinstance(last, HorizonPlan) else last
     memory = SynthesisMemory(
         torque=jnp.where(result.lost, state.solver.torque, torque),
         stop=jnp.where(result.lost, state.solver.stop, stop),
@@ -238,14 +248,14 @@ def _synthesize(conf, state, tasks, unit, config, pushes) -> tuple[State, Synthe
 
 
 def _remembered(conf: Configuration, before: SynthesisMemory, result: Result) -> dict[str, Any]:
-    """Who holds what after the step."""
-    held, clasped, found = result.touch.held, result.touch.clasped, {}
-    found["grips"], found["clasps"] = before.grips, before.clasps
+    """Grips and hand holds after the step, as fields of the memory."""
+    held, clasped, fields = result.touch.held, result.touch.clasped, {}
+    fields["grips"], fields["clasps"] = before.grips, before.clasps
     if conf.holds is not None and held is not None:
-        found["grips"] = conf.holds.after(held, result.force)
+        fields["grips"] = conf.holds.after(held, result.force)
     if conf.clasps is not None and clasped is not None and result.clasp_force is not None:
-        found["clasps"] = conf.clasps.after(clasped, result.clasp_force)
-    return found
+        fields["clasps"] = conf.clasps.after(clasped, result.clasp_force)
+    return fields
 
 
 def first_problem(
@@ -255,9 +265,8 @@ def first_problem(
     unit: Units,
     config: SynthesisConfig,
     pushes: Pushes | None = None,
-) -> qp.Problem:
-    """The problem that the first pass of ``synthesize`` solves in the backward form: to look at,
-    and to measure solvers with."""
+) -> qp.QuadraticProgram:
+    """Problem of the first pass of ``synthesize`` in the backward form, to benchmark solvers."""
     _, _, target, outside = _outside(conf, state, config, pushes)
     at_v, M = jnp.zeros_like(conf.v), mass_matrix(conf.model, conf.kin)
     motion = equations_of_motion(conf, M, outside, at_v, config)
@@ -268,8 +277,11 @@ def first_problem(
 
 
 def _ahead(state: State, tasks, kept: tuple[Array, Array], pushes: Pushes | None, config) -> Ahead:
-    """For the frames of a window; kept: torques at the last push's onset, and until when. A push
-    goes on as it is now, unless those to come are announced."""
+    """Inputs of the frames of a horizon: tasks, pushes, and targets of the torques.
+
+    kept: torques at the last push's onset, and until when they are the target. A push continues as
+    it is now, unless ``config.announced`` tells of those to come.
+    """
     torque, until = kept
 
     def outside(conf: Configuration, elapsed: Array) -> Array:
@@ -285,8 +297,10 @@ def _ahead(state: State, tasks, kept: tuple[Array, Array], pushes: Pushes | None
 
 
 def _outside(conf: Configuration, state: State, config, pushes: Pushes | None):
-    """Torques at the last push's onset and until when torques should stay at these, what they
-    should stay at now, and the generalised forces of pushes."""
+    """Reaction to pushes: torques at the onset, until when they are the target, target, forces.
+
+    The target (nv,) is that of the torques now; the forces (nv,) are generalised ones of pushes.
+    """
     memory: SynthesisMemory = state.solver
     outside, starts = jnp.zeros_like(state.qd), jnp.zeros((), bool)
     if pushes is not None:

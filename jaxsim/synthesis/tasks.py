@@ -1,4 +1,4 @@
-"""What a controller asks of a step: weighted rows on the velocity, and how contacts may move."""
+"""Tasks that a controller gives to a step: weighted rows on the velocity, weights of contacts."""
 
 from dataclasses import dataclass, field
 
@@ -13,7 +13,10 @@ from jaxsim.synthesis.configuration import Configuration
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class TaskRows:
-    """|J v' - r|^2 is minimised, or held at zero; units and weights are in both."""
+    """Rows J v' - r, whose squares are minimised or which are kept at zero.
+
+    J and r contain units and weights.
+    """
 
     J: Array  # (m, nv)
     r: Array  # (m,)
@@ -28,15 +31,15 @@ class Tasks:
     relax: Array  # (ne,) weights on the contact force of an effector, in body weights
     still: Array  # (ne,) weights on the motion of an effector in contact
     torque: Array  # () weight on the change of the joint torques
-    effort: Array | None = None  # (nv,) weights on the torques themselves, in parts of their limits
+    effort: Array | None = None  # (nv,) weights on the torques, relative to their limits
     fixed: TaskRows | None = (
         None  # equations that the velocity fulfils; zero rows where there is none
     )
-    grip: Array | None = None  # (ne,) bool: effectors that hold on, with any force
-    clasp: Array | None = None  # (nc,) bool: hands of others to hold, see ``synthesis.clasps``
-    hold: Array | None = None  # (ng,) int: which hold each gripper asks for, or ``holds.NO_HOLD``
-    of_goal: Array | np.ndarray | None = None  # (m,) int: of which goal each row is; None: of one
-    apart: Array | None = None  # (ne,) bool: effectors that bear nothing, whatever they touch
+    grip: Array | None = None  # (ne,) bool: effectors with a contact force in any direction
+    clasp: Array | None = None  # (nc,) bool: hand holds to close, see ``synthesis.clasps``
+    hold: Array | None = None  # (ng,) int: hold that each gripper asks for, or ``holds.NO_HOLD``
+    of_goal: Array | np.ndarray | None = None  # (m,) int: goal of each row; None: all of one
+    apart: Array | None = None  # (ne,) bool: effectors without force, whatever they touch
     n_goals: int = field(default=1, metadata={"static": True})
 
 
@@ -61,13 +64,13 @@ def _times(scale, J):
     return jnp.asarray(scale)[..., None] * J
 
 
-def stacked(*parts: TaskRows) -> TaskRows:
-    """All rows, one after the other."""
+def stack_rows(*parts: TaskRows) -> TaskRows:
+    """Concatenate task rows."""
     return jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
 
 
 def plain_tasks(conf: Configuration, damping: Array | float) -> Tasks:
-    """No goals but to come to rest: a start for tests and for goals of one's own."""
+    """Tasks with the single goal of coming to rest: a base for tests and custom goals."""
     nv, ne = conf.v.shape[0], conf.effectors.count
     scale = jnp.sqrt(jnp.asarray(damping, conf.v.dtype))
     return Tasks(
@@ -79,6 +82,6 @@ def plain_tasks(conf: Configuration, damping: Array | float) -> Tasks:
 
 
 def root_of_weight(weight: Array) -> Array:
-    """sqrt of weights, 0 where they are not positive; the slope there is 0, not infinite."""
+    """Square root of weights, 0 with gradient 0 where they are not positive."""
     off = weight <= 0
     return jnp.where(off, 0.0, jnp.sqrt(jnp.where(off, 1.0, weight)))

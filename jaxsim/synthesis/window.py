@@ -1,14 +1,14 @@
-"""A window: the optimisation of a step together with those of the steps that follow it.
+"""Horizon of several steps, optimised together (model predictive control).
 
-Frame k of a window of H has the unknowns of a step, x_k = (v'_k, coefficients), and the rows that
-``problem.step_problem`` gives at the configuration, velocity and torques which the frames before
-lead to. These rows are linearised about the last plan, by differentiating them as they are: so
-whatever a step knows (goals, cones, stops, limits) a window knows. What ties the frames is
+Frame k of a horizon of H has the unknowns of a step, x_k = (v'_k, coefficients), and the rows of
+``problem.step_problem`` at the configuration, velocity and torques that the frames before lead to.
+These rows are linearised about the last plan, by differentiating them: so all rows of a step
+(goals, cones, stops, limits) are rows of a horizon. The state that ties the frames is
 
     s_k = (q_k less the plan's, v_k less the plan's, torques of the frame before),
 
 so that all frames are one ``solvers.stages`` problem. Equations of motion of the first frame are
-linear as they are: the step that is taken is physical, whatever the plan is worth.
+linear by themselves: the step that is taken is physical, however inaccurate the plan is.
 """
 
 from collections.abc import Callable
@@ -25,58 +25,61 @@ from jaxsim.math.products import matmul
 from jaxsim.model import Model
 from jaxsim.solvers import qp, stages
 from jaxsim.solvers.interior_point import largest
-from jaxsim.solvers.riccati import Chain, Rows
+from jaxsim.solvers.riccati import Chain, StageRows
 from jaxsim.synthesis.configuration import Configuration
 from jaxsim.synthesis.contact_forces import EDGES
-from jaxsim.synthesis.passes import Attempt, Plan, problem_now, result_of
-from jaxsim.synthesis.problem import Linearised, actuated, equations_of_motion
+from jaxsim.synthesis.passes import Attempt, HorizonPlan, problem_now, result_of
+from jaxsim.synthesis.problem import Linearised, equations_of_motion, motor_mask
 from jaxsim.synthesis.stops import Blocked, stops, with_stops
 from jaxsim.synthesis.tasks import TaskRows, Tasks
 
 
 @dataclass(frozen=True)
 class Ahead:
-    """What of a step's surroundings depends on the time since it began, () [s]."""
+    """Inputs of a horizon that depend on the time since its first step began, () [s]."""
 
     tasks: Callable[[Configuration, Array], Tasks]
     outside: Callable[[Configuration, Array], Array]  # (nv,) generalised forces of pushes
-    torque: Callable[[Array, Array], Array]  # (nv,) where torques should stay, after those (nv,)
+    torque: Callable[[Array, Array], Array]  # (nv,) target of the torques, from the last ones (nv,)
     before: Array  # (nv,) torques of the step before [N m or N]
 
 
-def first_plan(model: Model, last: qp.Start, config) -> Plan:
-    """To go on as the last step did; last: of a QP of a step."""
+def first_plan(model: Model, last: qp.Start, config) -> HorizonPlan:
+    """Initial plan: the solution ``last`` of a single step's QP, repeated in every frame."""
     ne = (len(last.x) - model.topology.nv) // EDGES
     limits = 2 * len(last.at_ceiling)
     rows = 2 * len(with_stops(model.topology)) + ne * EDGES + ne + limits
     frames = (config.window, 1)
-    return Plan(
+    return HorizonPlan(
         x=jnp.tile(last.x, frames),
         equality=jnp.tile(last.equality, frames),
         inequality=jnp.zeros((config.window, rows), last.x.dtype),
     )
 
 
-def plan_ahead(plan: Plan) -> Plan:
-    """A step later; the last frame goes on."""
+def plan_ahead(plan: HorizonPlan) -> HorizonPlan:
+    """Shift a plan by one step; its last frame is repeated."""
     return jax.tree.map(lambda x: jnp.concatenate([x[1:], x[-1:]]), plan)
 
 
 def window_attempts(conf: Configuration, bears: Array, ahead: Ahead, unit, config) -> Attempt:
-    """As ``passes.attempts``: one pass is ``config.sweeps`` QPs of the whole window, each
-    linearised about the plan that the one before gave; the first frame is what the step does."""
+    """Function that runs one pass over a horizon, the counterpart of ``passes.attempts``.
+
+    A pass is ``config.sweeps`` QPs of the whole horizon, each linearised about the plan that the
+    one before gave; the step takes the first frame.
+    """
     now = jnp.zeros_like(conf.v[0])
     torque = ahead.torque(ahead.before, now)
 
-    def attempt(blocked: Blocked, last: Plan):
-        def sweep(plan: Plan, _):
+    def attempt(blocked: Blocked, last: HorizonPlan):
+        def sweep(plan: HorizonPlan, _):
             problem = window_problem(conf, bears, blocked, plan, ahead, unit, config)
             more = problem.b.shape[1] - plan.equality.shape[1]  # rows of ``Tasks.fixed``
             equality = jnp.pad(plan.equality, ((0, 0), (0, more)))
             start = plan.x, equality, plan.inequality
             s = stages.solve(problem, start, config.iterations, config.tolerance)
             roots = s.equality[:, : plan.equality.shape[1]]
-            return Plan(s.u, roots, s.inequality), replace(s, u=s.u[0])
+            return HorizonPlan(s.u, roots, s.inequality), replace(s, u=s.u[0])
 
         plan, found = jax.lax.scan(sweep, last, None, length=config.sweeps)
         found = jax.tree.map(lambda x: x[-1], found)
@@ -90,9 +93,14 @@ def window_attempts(conf: Configuration, bears: Array, ahead: Ahead, unit, confi
     return attempt
 
 
-def _of_first_frame(problem: qp.Problem, found: stages.Solution, config) -> qp.Solution:
-    """What the window came to, said as if it was of its first frame alone."""
-    x, nb = found.u, problem.lower.shape[0]
+def _of_first_frame(
+    problem: qp.QuadraticProgram, solution: stages.StagedSolution, config
+) -> qp.QPSolution:
+    """Repack the horizon's solution as a solution of the first frame's QP.
+
+    Multipliers other than those of equations are zero.
+    """
+    x, nb = solution.u, problem.lower.shape[0]
     allowed = (config.tolerance or qp.default_tolerance(x.dtype)) * (1 + largest(x))
     rows, last = matmul(problem.G, x), x[len(x) - nb :]
     high = rows[len(rows) - len(problem.ceilings) :] - problem.ceilings > allowed
@@ -101,24 +109,24 @@ def _of_first_frame(problem: qp.Problem, found: stages.Solution, config) -> qp.S
     missed = jnp.abs(matmul(problem.A, x) - problem.b) > allowed
     beyond = jnp.concatenate([jnp.zeros(len(x) - nb, bool), beyond])
     none = jnp.zeros_like(problem.lower)
-    return qp.Solution(
+    return qp.QPSolution(
         x=x,
-        equality=found.equality[0],
+        equality=solution.equality[0],
         inequality=jnp.zeros_like(problem.h),
         at_lower=none,
         at_upper=none,
         at_ceiling=jnp.zeros_like(problem.ceilings),
-        status=found.status,
-        primal=found.primal,
-        dual=found.dual,
-        gap=found.gap,
-        iterations=found.iterations,
+        status=solution.status,
+        primal=solution.primal,
+        dual=solution.dual,
+        gap=solution.gap,
+        iterations=solution.iterations,
         violated=jnp.concatenate([missed, low, beyond]),
     )
 
 
 def _linear(conf: Configuration, v: Array, elapsed: Array, ahead: Ahead, unit, config):
-    """Of the frame that begins with a configuration."""
+    """Linearise tasks and equations of motion of the frame that begins with a configuration."""
     still = jnp.zeros_like(v)
     M = mass_matrix(conf.model, conf.kin)
     motion = equations_of_motion(conf, M, ahead.outside(conf, elapsed), still, config)
@@ -126,9 +134,15 @@ def _linear(conf: Configuration, v: Array, elapsed: Array, ahead: Ahead, unit, c
 
 
 def window_problem(
-    conf: Configuration, bears: Array, blocked: Blocked, plan: Plan, ahead: Ahead, unit, config
-) -> stages.Problem:
-    """All frames, linearised about a plan. bears (nv,), blocked: of the first frame."""
+    conf: Configuration,
+    bears: Array,
+    blocked: Blocked,
+    plan: HorizonPlan,
+    ahead: Ahead,
+    unit,
+    config,
+) -> stages.StagedProgram:
+    """QP of all frames, linearised about a plan. bears (nv,), blocked: of the first frame."""
     model, nv, count = conf.model, conf.v.shape[0], config.window
     velocity = plan.x[:, :nv]
 
@@ -148,18 +162,23 @@ def window_problem(
     return jax.vmap(frame)(q, v, plan.x, first, elapsed, jnp.sqrt(last))
 
 
-def _frame(conf, q, v, x, begins, blocked, elapsed, goals, ahead, unit, config) -> stages.Problem:
-    """One stage, about a frame of the plan: q (nq,), v (nv,) at its beginning, and its x (n,).
-    begins: whether it is the first, and whose stops bore then; goals: root of their weight."""
+def _frame(
+    conf, q, v, x, begins, blocked, elapsed, goals, ahead, unit, config
+) -> stages.StagedProgram:
+    """Build the stage of one frame, linearised about the plan.
+
+    q (nq,), v (nv,) at the frame's beginning, and its x (n,). begins: () bool of the first frame,
+    and (nv,) bool of the stops that pushed before it; goals: root of the goals' weight.
+    """
     model, nv = conf.model, conf.v.shape[0]
-    muscles = np.flatnonzero(actuated(model.topology))
+    muscles = np.flatnonzero(motor_mask(model.topology))
     nj, (first, bears) = len(muscles), begins
     scale = jnp.concatenate(
         [jnp.full(nv, unit.angle), jnp.full(nv, unit.rate), jnp.full(nj, unit.torque)]
     ).astype(q.dtype)
 
     def rows(s):
-        """Of the state s: what the rows come to at x, and what they are of x."""
+        """Values of all rows at x as functions of the state s, and their derivatives by x."""
         d, e, t = jnp.split(scale * s, [nv, 2 * nv])
         here = replace(conf.at(integrate(model, q, d, 1.0), v + e), elapsed=elapsed)
         linear = _linear(here, here.v, elapsed, ahead, unit, config)
@@ -168,7 +187,7 @@ def _frame(conf, q, v, x, begins, blocked, elapsed, goals, ahead, unit, config) 
         bore = jnp.where(first, bears, at_stop.up | at_stop.down)
         before = jnp.where(first, ahead.before, jnp.zeros_like(v).at[muscles].set(t))
         aim = ahead.torque(before, elapsed)
-        near = jnp.where(first, config.touch_distance, unit.limb)  # a plan is no better than that
+        near = jnp.where(first, config.touch_distance, unit.limb)  # no plan is more accurate
         own = replace(config, touch_distance=near)
         linear, _, problem = problem_now(here, linear, bore, blocked, aim, unit, own)
         C, least = _one_sided(model, problem)
@@ -179,15 +198,17 @@ def _frame(conf, q, v, x, begins, blocked, elapsed, goals, ahead, unit, config) 
         return (*at_x, matmul(C, x) - least, torque), (of_x, (*at_x, matmul(C, x) - least, torque))
 
     by_state, (of_x, at_x) = jax.jacfwd(rows, has_aux=True)(jnp.zeros_like(scale))
-    J, A, C, torque = (Rows(a, b) for a, b in zip(of_x, by_state))
+    J, A, C, torque = (StageRows(a, b) for a, b in zip(of_x, by_state))
     r, b, least, given = (matmul(a, x) - at for a, at in zip(of_x, at_x))
     chain, f = _chain(model, q, x, torque, given, scale, unit, config)
-    return stages.Problem(J, r, A, b, C, least, chain, f)
+    return stages.StagedProgram(J, r, A, b, C, least, chain, f)
 
 
-def _chain(model, q, x, torque, given, scale, unit, config) -> tuple[Chain, Array]:
-    """How the next state follows. torque: rows of the motors' torques (nj,), which are those rows
-    less ``given``, in their unit."""
+def _chain(model, q, x, torque, offset, scale, unit, config) -> tuple[Chain, Array]:
+    """Dynamics between frames: matrices and constant of s_(k+1) = F s_k + B x_k + f.
+
+    torque: rows of the motors' torques (nj,), which are these rows less ``offset``, in their unit.
+    """
     nv, nj = model.topology.nv, torque.u.shape[0]
     end = integrate(model, q, x[:nv], config.dt)
 
@@ -207,7 +228,7 @@ def _chain(model, q, x, torque, given, scale, unit, config) -> tuple[Chain, Arra
         ]
     )
     f = -matmul(B, x)
-    return Chain(F, B), f.at[2 * nv :].set(-given)
+    return Chain(F, B), f.at[2 * nv :].set(-offset)
 
 
 def _times(tasks: Tasks, root: Array) -> Tasks:
@@ -215,8 +236,8 @@ def _times(tasks: Tasks, root: Array) -> Tasks:
     return replace(tasks, goals=goals)
 
 
-def _one_sided(model: Model, p: qp.Problem) -> tuple[Array, Array]:
-    """(c, n), (c,) of the inequalities C x >= d: ranges, coefficients, rows and their ceilings."""
+def _one_sided(model: Model, p: qp.QuadraticProgram) -> tuple[Array, Array]:
+    """Collect all inequalities as C x >= d, (c, n), (c,): ranges, coefficients, rows, ceilings."""
     limited, n = np.array(model.topology.v_start)[with_stops(model.topology)], p.J.shape[1]
     eye = jnp.eye(n, dtype=p.J.dtype)
     forces = np.arange(model.topology.nv, n)

@@ -317,7 +317,7 @@ def as_env(
     (``rewards.REWARDS``) or functions of a Moment -> weight; "objective" is the fall of the
     problem's objective, and alone by default. done: names (``terminations.TERMINATIONS``) or
     functions of a PolicyInput that end an episode; a number that is not finite always does, as does
-    observation beyond ``FARTHEST``.
+    an observation beyond ``FARTHEST``.
 
     command: name -> (lower, upper), sampled for each episode. rate: actions a second, by default
     50, or one a step where a step is longer. seconds: after which an episode is cut off; None:

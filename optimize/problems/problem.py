@@ -12,7 +12,7 @@ from jaxsim.fused import choose_backend, fuse
 from jaxsim.model import State
 from jaxsim.simulation.rollout import begin, rollout
 from jaxsim.solvers.status import Status
-from jaxsim.tree_paths import element_name, leaves_by_path, read, resolve, written
+from jaxsim.tree_paths import element_name, leaves_by_path, read, resolve, write
 from optimize.problems.defaults import default_numbers
 from optimize.problems.evaluation import Evaluation
 from optimize.problems.racing import better_half, merge_evaluations
@@ -134,7 +134,7 @@ class Problem:
         out, tree = {}, self.scenario.tree
         for name, values in self.variants.items():
             path, given = self.scenario.path(name), np.asarray(values)
-            written(tree, path, given[0])  # its errors show now
+            write(tree, path, given[0])  # its errors show now
             check_sizes(path, given)
             out[path] = given[np.arange(self.trials) % len(given)]
         random = np.random.default_rng([self.seed, generation + 1 if self.fresh else 0])
@@ -181,7 +181,7 @@ class Problem:
         """
         tree = {**self.scenario.tree, **(shared or {}), "state": start}
         for path, value in varied.items():
-            tree = written(tree, path, value)
+            tree = write(tree, path, value)
         if x.shape[0]:
             tree = self.tunables.write(tree, x)
         return self.scenario.with_tree(tree)

@@ -11,7 +11,7 @@ from jax import Array
 from jaxsim.characters.standing import FALLEN, com_over_feet, fallen_height
 from jaxsim.model import Model, State
 from jaxsim.model.part import main_part
-from jaxsim.simulation.health import healthy
+from jaxsim.simulation.health import initial_health
 from jaxsim.simulation.measures import Measure, Sample
 from jaxsim.simulation.pushes import Pushes
 from jaxsim.simulation.rollout import RolloutResult, advance
@@ -167,7 +167,7 @@ def outlast(
         name: jax.tree.map(lambda x: jnp.asarray(x, _kind(x, dtype)), measure.initial)
         for name, measure in every.items()
     }
-    health = healthy(first[0])
+    health = initial_health(first[0])
     begun = jnp.zeros((), jnp.int32), first, jnp.asarray(True), health, begun_folds
     end = jax.lax.while_loop(lambda carry: goes_on(carry[0], steps, carry[2]), one, begun)
     _, _, stands, health, folded = end

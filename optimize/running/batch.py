@@ -12,7 +12,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
-from jaxsim.compilation import watched
+from jaxsim.compilation import notice_if_long
 from jaxsim.threads import HANGS
 
 CHUNK = 10
@@ -51,7 +51,7 @@ def batched(function: Callable[..., Any], chunk: int = CHUNK, devices=None) -> C
             lambda x: np.asarray(x)[index].reshape(padded // chunk, chunk, *x.shape[1:]), members
         )
         out = on_devices(chunks, shared)
-        with watched(f"a batch of {size} under XLA", HANGS, after=SUSPICIOUS):
+        with notice_if_long(f"a batch of {size} under XLA", HANGS, after=SUSPICIOUS):
             return jax.tree.map(lambda x: np.asarray(x).reshape(padded, *x.shape[2:])[:size], out)
 
     run.compiled = on_devices  # for counting and timing compilations

@@ -25,7 +25,7 @@ from jaxsim.fused import choose_backend, fuse_one
 from jaxsim.io.motion import MotionShape
 from jaxsim.math.rotation import matrix_to_quat
 from jaxsim.model import Model, State
-from jaxsim.simulation.health import Failure, Health, failures, healthy
+from jaxsim.simulation.health import Failure, Health, failures, initial_health
 from jaxsim.simulation.measures import Measure, Sample, largest, share, total
 from jaxsim.simulation.rollout import rollout
 from jaxsim.solvers.status import Status
@@ -216,7 +216,7 @@ def first_progress(start: tuple[State, Any], measures: Mapping[str, Measure]) ->
         return jnp.asarray(array, state.q.dtype if floats else array.dtype)
 
     initial = {name: jax.tree.map(typed, m.initial) for name, m in measures.items()}
-    return Progress(state, memory, jnp.zeros((), jnp.int32), initial, healthy(state))
+    return Progress(state, memory, jnp.zeros((), jnp.int32), initial, initial_health(state))
 
 
 @dataclass

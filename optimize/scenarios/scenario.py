@@ -10,10 +10,10 @@ from controllers.controller import Controller
 from controllers.numbers import path_in
 from jaxsim.io.toml_table import Table
 from jaxsim.model import Model, State
-from jaxsim.simulation.checks import described
+from jaxsim.simulation.checks import describe
 from jaxsim.simulation.pushes import Pushes
 from jaxsim.simulation.scheme import Scheme
-from jaxsim.tree_paths import leaves_by_path, read, written
+from jaxsim.tree_paths import leaves_by_path, read, write
 from optimize.scenarios.sizes import all_ones, changed_sizes, resize_parts
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Scenario:
         if callable(getattr(own, "update", None)) and not isinstance(own, Controller | type):
             name = type(own).__name__
             raise TypeError(
-                f"controller is {described(own)}, which lacks the base of controllers; write"
+                f"controller is {describe(own)}, which lacks the base of controllers; write"
                 f" class {name}(Controller), with from controllers import Controller"
             )
 
@@ -105,7 +105,7 @@ class Scenario:
         Raises KeyError for an unknown name, IndexError for an element out of range, ValueError for
         a value of another shape.
         """
-        return self.with_tree(written(self.tree, self.path(name), value))
+        return self.with_tree(write(self.tree, self.path(name), value))
 
     def with_tree(self, tree: Mapping[str, Any]) -> Self:
         """Copy with other parts.

@@ -50,7 +50,7 @@ def mechanism(request, x64_module):
     )
 
 
-def some_rows(model, kin, places) -> ac.Rows:
+def some_rows(model, kin, places) -> ac.AccelerationRows:
     """Two dofs, a point along two directions, and points relative to other links."""
     links, others, local = places
     link = np.array(links)
@@ -59,7 +59,7 @@ def some_rows(model, kin, places) -> ac.Rows:
     points = ac.point_rows(
         model, kin, links, at, local[:, 1], jnp.array([0.3, -1.0, 2.0, 0.5]), others
     )
-    return ac.stacked(
+    return ac.stack_rows(
         ac.joint_rows(model, [0, model.topology.nv - 1], jnp.array([1.5, -2])), points
     )
 
@@ -75,7 +75,7 @@ def test_deltas_are_differences_of_abm_and_solutions_with_the_mass_matrix(mechan
         kin = forward_kinematics(model, q, qd)
         inertia = articulated_inertia(model, kin)
         before = articulated_body(model, kin, tau)
-        rows = ac.Rows(force[None], torque[None], jnp.zeros(1), jnp.zeros(1))
+        rows = ac.AccelerationRows(force[None], torque[None], jnp.zeros(1), jnp.zeros(1))
         return {
             "deltas": acceleration_deltas(top, inertia, force, torque),
             "abm": articulated_body(model, kin, tau + torque, force) - before,
@@ -309,7 +309,7 @@ def test_a_motion_control_row_and_a_contact_together_in_a_batch():
         q = jnp.zeros(model.topology.nq).at[3].set(1.0)
         kin = forward_kinematics(model, q, qd)
         up = jnp.tile(jnp.array([0, 0, 1.0]), (4, 1))
-        rows = ac.stacked(
+        rows = ac.stack_rows(
             ac.joint_rows(model, [6], desired[None]),
             ac.point_rows(model, kin, [0] * 4, corners, up, jnp.zeros(4)),
         )

@@ -80,7 +80,7 @@ def emulate() -> int:
 
     name, made = "jaxsim_fused_emulated", stream()
     handler.register(name, lambda asked, frame: handler.run_on_gpu(asked, made), "cpu")
-    rule = call.lowered("cuda", lambda platform: name)
+    rule = call.make_lowering("cuda", lambda platform: name)
     mlir.register_lowering(call.fused_p, rule, platform="cpu")
     call.on_cpu = lambda leaves: False
     return made

@@ -12,7 +12,7 @@ from jax import lax
 from jaxsim.fused import fuse, replay
 from jaxsim.fused.core import core
 from jaxsim.fused.lower import lower
-from jaxsim.fused.program import Block, walk
+from jaxsim.fused.program import ProgramBlock, walk
 from jaxsim.solvers import qp
 
 N = 30  # rows that are in tiles
@@ -66,7 +66,7 @@ def solved(p):
     return qp.solve(p).x
 
 
-def _is_within(block: Block | None, outer: Block) -> bool:
+def _is_within(block: ProgramBlock | None, outer: ProgramBlock) -> bool:
     while block is not None and block is not outer:
         block = block.parent
     return block is outer
@@ -75,9 +75,9 @@ def _is_within(block: Block | None, outer: Block) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize("fn", [diverging, solved])
 def test_what_is_written_at_known_places_is_read_there_and_within(fn):
-    """What ``Memory`` promises, on which it rests that all lanes may write."""
+    """What ``KernelMemory`` promises, on which it rests that all lanes may write."""
     shapes = ((40, 30), (40,), (3, 30), (3,), (4, 30), (4,), (30,), (30,))
-    of_qp = qp.Problem(*(jnp.zeros(shape, jnp.float32) for shape in shapes))
+    of_qp = qp.QuadraticProgram(*(jnp.zeros(shape, jnp.float32) for shape in shapes))
     args = (of_qp,) if fn is solved else (ROUNDS[0], SEEDS[0])
     program = lower(jax.make_jaxpr(fn)(*args))
     local = [v for v in walk(program.block) if v.op in ("load", "store") and v.data.kind == "local"]

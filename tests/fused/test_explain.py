@@ -7,7 +7,7 @@ import pytest
 from jax import lax
 
 from jaxsim.fused import Explanation, FuseError, explain, fuse_one
-from jaxsim.fused.explain import GATHER, KNOWN, WEIGHTS, Part
+from jaxsim.fused.explain import GATHER, KNOWN, WEIGHTS, BlockReport
 
 F = jax.ShapeDtypeStruct((), np.float32)
 PAIR = jax.ShapeDtypeStruct((2,), np.float32)
@@ -32,7 +32,9 @@ def test_a_structural_zero_costs_nothing():
     assert (e.call.read, e.call.written) == ({"input": 8}, {"output": 8})
     assert (e.step, e.main, e.loops, e.local_bytes) == (None, None, (), 0)
     # both loaded, and 2 x0; then 3 x0 takes the place of x0
-    assert e.parts == (Part("function", 0, 1, 0, operations=3, live=3, place="the function"),)
+    assert e.parts == (
+        BlockReport("function", 0, 1, 0, operations=3, live=3, place="the function"),
+    )
     assert e.call.cost == 3 + 2 * GATHER + 2 * GATHER
 
 

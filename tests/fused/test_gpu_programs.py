@@ -54,9 +54,9 @@ def gradient_of_rollout(derivative: str) -> Callable:
     return lambda state: jax.grad(number)(state.q)
 
 
-def _problem(x) -> qp.Problem:
+def _problem(x) -> qp.QuadraticProgram:
     """Of four unknowns, two of them in bounds."""
-    return qp.Problem(
+    return qp.QuadraticProgram(
         J=jnp.eye(4) + 0.1 * x * jnp.ones((4, 4)),
         r=x * jnp.arange(4.0),
         A=jnp.ones((1, 4)),

@@ -17,7 +17,7 @@ from jaxsim.characters.planar_human import planar_human, start
 from jaxsim.fused import fuse, fuse_one, launch
 from jaxsim.fused import kept as kept_module
 from jaxsim.fused.errors import FuseError
-from jaxsim.fused.kept import kept
+from jaxsim.fused.kept import get_or_make
 from jaxsim.fused.launch import Kernel
 from jaxsim.simulation.rollout import rollout
 from jaxsim.simulation.step import TimeStepping
@@ -121,20 +121,22 @@ doubled.defjvp(lambda primals, tangents: (2 * primals[0], 5 * tangents[0]))
 )
 def test_what_counts_as_the_same(one, other, same, made):
     x = jnp.ones(3)
-    first, second = (kept(jax.make_jaxpr(f)(x), lambda closed: object()) for f in (one, other))
+    first, second = (
+        get_or_make(jax.make_jaxpr(f)(x), lambda closed: object()) for f in (one, other)
+    )
     assert (first is second) == same
 
 
 def test_how_many_are_kept_is_bounded(made, monkeypatch):
     monkeypatch.setattr(kept_module, "MOST", 3)
     for k in range(6):
-        kept(jax.make_jaxpr(lambda x, k=k: x + float(k))(1.0), lambda closed: k)  # noqa: B023
+        get_or_make(jax.make_jaxpr(lambda x, k=k: x + float(k))(1.0), lambda closed: k)  # noqa: B023
     assert len(kept_module._kept) == 3
 
 
 def test_other_precision_is_another_kernel(made):
     def traced():
-        return kept(jax.make_jaxpr(lambda x: x + 1)(jnp.ones(3)), lambda closed: object())
+        return get_or_make(jax.make_jaxpr(lambda x: x + 1)(jnp.ones(3)), lambda closed: object())
 
     narrow = traced()
     with jax.enable_x64(True):

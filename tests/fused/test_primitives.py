@@ -9,7 +9,7 @@ import pytest
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
 from jaxsim.fused.lower import RULES, lower
-from jaxsim.fused.versions import expanded
+from jaxsim.fused.versions import expand
 from tests.fused import agree
 from tests.fused.cases import CASES, Case, control, elementwise, indexing, linear, shapes  # noqa: F401
 
@@ -68,7 +68,7 @@ def occurring(jaxpr) -> set[str]:
     for eqn in jaxpr.eqns:
         found.add(eqn.primitive.name)
         if eqn.primitive.name == "call_hi_primitive":
-            found |= occurring(expanded(eqn).jaxpr)
+            found |= occurring(expand(eqn).jaxpr)
         for inner in jax.tree.leaves(list(eqn.params.values()), is_leaf=_is_jaxpr):
             if _is_jaxpr(inner):
                 found |= occurring(getattr(inner, "jaxpr", inner))

@@ -10,7 +10,7 @@ from jax import lax
 
 from jaxsim.fused.gradient import _Pair
 from jaxsim.fused.launch import Kernel
-from jaxsim.fused.program import Memory, blocks, walk
+from jaxsim.fused.program import KernelMemory, blocks, walk
 from jaxsim.fused.replay import PACKET, packets
 from tests.fused import agree
 from tests.fused.cases import randoms
@@ -109,7 +109,7 @@ def test_rows_are_joined_and_cut_before_they_are_written(dtype):
         return joined, again, joined[:, 5:7].reshape(ROUNDS, 1, 2), wide
 
     program = _program(fn, x, rows)
-    stacked = [y for y in program.outputs if isinstance(y, Memory)]
+    stacked = [y for y in program.outputs if isinstance(y, KernelMemory)]
     assert [m.size for m in stacked] == [8 * ROUNDS, 2 * ROUNDS, 4 * ROUNDS]
     assert _together(program)["store"] == 1  # of the joined ones
     agree.agree(fn, x, rows)

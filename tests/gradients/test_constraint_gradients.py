@@ -16,7 +16,7 @@ from jaxsim.constraints.acceleration import (
     net_effects,
     point_rows,
     row_jacobian,
-    stacked,
+    stack_rows,
 )
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.simulation.constrained import enforce, resolve_impact
@@ -42,7 +42,7 @@ def evaluate(model, inputs: dict) -> dict:
     at = kin.link_pos[last] + kin.link_rot[last] @ jnp.array([0.1, 0.2, -0.3])
     wanted = jnp.array([2.0, -1.0])
     along = partial(point_rows, model, kin, [last, last], jnp.stack([at, at]), directions)
-    both = stacked(joint_rows(model, [model.topology.nv - 1], tau[:1]), along(wanted, [0, 0]))
+    both = stack_rows(joint_rows(model, [model.topology.nv - 1], tau[:1]), along(wanted, [0, 0]))
     # pressed down much harder than pushed aside, and the other way round
     sticks, slides = (along(-f * jnp.array([1.0, 0.1]), [-1, -1]) for f in (-30.0, 1.0))
     friction = lcp.with_friction(jnp.array([0.5]))

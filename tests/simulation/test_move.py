@@ -9,7 +9,7 @@ from jaxsim.dynamics.momentum import kinetic_energy
 from jaxsim.dynamics.rigid import mass_matrix
 from jaxsim.model import ModelBuilder, ball, free, hinge
 from jaxsim.model.state import neutral_q
-from jaxsim.simulation.move import TURN, joint_momentum, momentum_change, share, whipped
+from jaxsim.simulation.move import TURN, joint_momentum, momentum_change, share, whip_weight
 from tests.compiling import quick_jit
 
 pytestmark = pytest.mark.usefixtures("x64_module")
@@ -106,7 +106,7 @@ def test_what_turns_little_is_left_alone(whip):
     top = whip[0].topology
     turn = np.zeros(top.nv)
     turn[:3] = 1.0  # sliding is no turn
-    assert whipped(top, jnp.asarray(turn)) == 0
+    assert whip_weight(top, jnp.asarray(turn)) == 0
     for angle, wanted in ((TURN, 0.0), (1.5 * TURN, 0.5), (3 * TURN, 1.0)):
         turn[-1] = -angle
-        assert float(whipped(top, jnp.asarray(turn))) == pytest.approx(wanted)
+        assert float(whip_weight(top, jnp.asarray(turn))) == pytest.approx(wanted)

@@ -18,11 +18,11 @@ MASKED = N - 1  # a force that nothing depends on
 IDLE = K - 1  # a row of G
 FREE = 2  # unknowns that have no bounds, where these are left away
 MEMBERS = 48
-ALONE = tuple(f.name for f in fields(qp.Problem) if f.name != "joint")  # of one by itself
+ALONE = tuple(f.name for f in fields(qp.QuadraticProgram) if f.name != "joint")  # of one by itself
 NAMES = [f"A{i}" for i in range(E)] + [f"G{i}" for i in range(K)] + [f"x{i}" for i in range(N)]
 
 
-def problems(seed: int = 0, members: int = MEMBERS) -> qp.Problem:
+def problems(seed: int = 0, members: int = MEMBERS) -> qp.QuadraticProgram:
     """Random ones in the shape of the per-step problem, with a point inside of all constraints."""
     rng = np.random.default_rng(seed)
     size = 10 ** rng.uniform(-1, 1, (members, M))
@@ -43,7 +43,7 @@ def problems(seed: int = 0, members: int = MEMBERS) -> qp.Problem:
     r = rng.normal(size=(members, M)) * size
     ceiling = np.einsum("bij,bj->bi", G, inside) + rng.uniform(0.01, 0.5, (members, K))
     ceiling = ceiling[:, -KC:]
-    return qp.Problem(*map(jnp.asarray, (J, r, A, b, G, h, lower, upper, ceiling)))
+    return qp.QuadraticProgram(*map(jnp.asarray, (J, r, A, b, G, h, lower, upper, ceiling)))
 
 
 def one(p, k=0):
@@ -55,7 +55,7 @@ def single(p):
     return jax.tree.map(lambda x: x.astype(jnp.float32) if x.dtype == jnp.float64 else x, p)
 
 
-def with_(p: qp.Problem, **values) -> qp.Problem:
+def with_(p: qp.QuadraticProgram, **values) -> qp.QuadraticProgram:
     """``p`` with some of its arrays changed by functions that edit them."""
     changed = {}
     for name, edit in values.items():
@@ -70,7 +70,7 @@ def solver(**options):
     return quick_jit(jax.vmap(partial(qp.solve, **options)))
 
 
-def reference(p: qp.Problem) -> np.ndarray:
+def reference(p: qp.QuadraticProgram) -> np.ndarray:
     """x of one member as a least-distance problem, by non-negative least squares, which is an
     active-set method (Lawson and Hanson, Solving Least Squares Problems, 1974, chapter 23)."""
     J, r, A, b, G, h, lower, upper = (np.asarray(getattr(p, name)) for name in ALONE[:8])
@@ -92,7 +92,7 @@ def relative(x, wanted):
     return np.linalg.norm(np.asarray(x, float) - wanted, axis=1) / np.linalg.norm(wanted, axis=1)
 
 
-def assert_optimal(p: qp.Problem, s: qp.Solution, atol: float):
+def assert_optimal(p: qp.QuadraticProgram, s: qp.QPSolution, atol: float):
     """The conditions of Karush, Kuhn and Tucker, in the units of the problem."""
     J, r, A, b, G, h, lower, upper, ceiling = (
         np.asarray(getattr(p, name), float) for name in ALONE

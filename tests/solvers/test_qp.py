@@ -74,7 +74,7 @@ def test_masked_rows_and_columns_are_idle(batch):
     def less(x, axis, which=MASKED):
         return np.delete(x, which, axis)
 
-    without = qp.Problem(
+    without = qp.QuadraticProgram(
         J=less(fewer.J, 2), r=fewer.r, A=less(fewer.A, 2), b=fewer.b,
         G=less(less(fewer.G, 2), 1, IDLE), h=less(fewer.h, 1, IDLE),
         lower=less(fewer.lower, 1), upper=less(fewer.upper, 1), ceiling=fewer.ceiling[:, :-1],
@@ -220,7 +220,7 @@ def test_bounds_far_away_cost_few_iterations(batch, dtype):
     np.testing.assert_allclose(b.x, a.x, atol=1e-6 if dtype == jnp.float64 else 1e-3)
 
 
-def answers(p: qp.Problem, smoothing=0.0):
+def answers(p: qp.QuadraticProgram, smoothing=0.0):
     """A number that all of the solution enters."""
     s = qp.solve(p, smoothing=smoothing, tolerance=1e-9, iterations=40)
     parts = jnp.concatenate([s.x, s.equality, s.inequality, s.at_ceiling, s.at_lower, s.at_upper])
@@ -263,8 +263,8 @@ def test_smoothing_acts_on_the_derivative_alone(batch):
 
     def x_of(t, smoothing):
         zero = jnp.zeros
-        p = qp.Problem(jnp.ones((1, 1)), t[None], zero((0, 1)), zero(0), zero((0, 1)), zero(0),
-                       zero(1), jnp.full(1, jnp.inf))  # fmt: skip
+        p = qp.QuadraticProgram(jnp.ones((1, 1)), t[None], zero((0, 1)), zero(0), zero((0, 1)),
+                                zero(0), zero(1), jnp.full(1, jnp.inf))  # fmt: skip
         return qp.solve(p, smoothing=smoothing).x[0]
 
     both = quick_jit(jax.value_and_grad(x_of))
@@ -297,7 +297,7 @@ def test_fused_is_xla(batch):
     np.testing.assert_allclose(s.x, expected.x, atol=2e-5)
 
 
-def in_levels(p: qp.Problem, rows: tuple[slice, ...]):
+def in_levels(p: qp.QuadraticProgram, rows: tuple[slice, ...]):
     levels = tuple((p.J[each], p.r[each]) for each in rows)
     return qp_levels.solve_levels(levels, p.A, p.b, p.G, p.h, p.lower, p.upper, p.ceiling)
 
@@ -326,7 +326,7 @@ def test_levels_give_way_in_their_order(dtype):
     J = jnp.asarray([[1, 0, 0], [1, 1, 0], [0, 1, 1], [1, 0, 0]], dtype)
     r = jnp.asarray([2, 0.5, 0.7, 0], dtype)
     none, row = jnp.zeros((0, 3), dtype), jnp.zeros(0, dtype)
-    p = qp.Problem(J, r, none, row, none, row, jnp.zeros(3, dtype), jnp.ones(3, dtype))
+    p = qp.QuadraticProgram(J, r, none, row, none, row, jnp.zeros(3, dtype), jnp.ones(3, dtype))
     rows = slice(0, 1), slice(1, 2), slice(2, 4)
     found = quick_jit(lambda p: in_levels(p, rows))(p)
     assert all(s.status == qp.SOLVED and s.iterations <= 8 for s in found)
@@ -349,7 +349,9 @@ def test_what_contradicts_itself_at_one_level_does_at_the_next():
 def test_only_a_bound_that_surely_pushes_is_held():
     """Not one that rounding has passed, nor one whose slack is as small as its multiplier."""
     none, row = jnp.zeros((0, 4)), jnp.zeros(0)
-    p = qp.Problem(jnp.eye(4), jnp.full(4, -1.0), none, row, none, row, jnp.zeros(4), jnp.ones(4))
+    p = qp.QuadraticProgram(
+        jnp.eye(4), jnp.full(4, -1.0), none, row, none, row, jnp.zeros(4), jnp.ones(4)
+    )
     s = qp.solve(p)  # all four rest on 0
     s = replace(s, x=jnp.array([0, -1e-9, 1e-4, 1]), at_lower=jnp.array([1, 1e-9, 1e-4, 0]),
                 at_upper=jnp.array([0, 0, 0, 0.5]))  # fmt: skip
@@ -378,11 +380,11 @@ def test_a_row_of_small_terms_is_not_met_because_x_is_large():
     bounds = jnp.full(2, -jnp.inf), jnp.full(2, jnp.inf)
     missed = jnp.full(1, 2e-6)
     for p in (
-        qp.Problem(*tasks, row, missed, none, jnp.zeros(0), *bounds),
-        qp.Problem(*tasks, none, jnp.zeros(0), row, missed, *bounds),
+        qp.QuadraticProgram(*tasks, row, missed, none, jnp.zeros(0), *bounds),
+        qp.QuadraticProgram(*tasks, none, jnp.zeros(0), row, missed, *bounds),
     ):
-        q, _ = qp.scaled(p)
-        point = ip.Point(jnp.array([1.0, 1e-6]), 0 * q.b, 0 * q.d, 0 * q.d)
+        q, _ = qp.scale_problem(p)
+        point = ip.Iterate(jnp.array([1.0, 1e-6]), 0 * q.b, 0 * q.d, 0 * q.d)
         primal, dual, gap = ip.measures(q, point, ip.residual(q, point, ip.gradient(q, point.x)))
         assert primal > 100 * qp.default_tolerance(jnp.float32)
         assert max(dual, gap) < 1e-6
@@ -395,7 +397,7 @@ def test_a_small_gradient_along_a_long_way_is_not_solved(slope):
     J = jnp.array([[1, 1, 0], [0, slope, 0], [0, 0, 1]], jnp.float32)
     r, none, row = jnp.array([0.0, 1, 1], jnp.float32), jnp.zeros((0, 3), jnp.float32), jnp.zeros(0)
     row, bounds = row.astype(jnp.float32), jnp.full(3, jnp.inf, jnp.float32)
-    s = quick_jit(qp.solve)(qp.Problem(J, r, none, row, none, row, -bounds, bounds))
+    s = quick_jit(qp.solve)(qp.QuadraticProgram(J, r, none, row, none, row, -bounds, bounds))
     left = np.sum(np.square(np.asarray(J, float) @ np.asarray(s.x, float) - np.asarray(r)))
     assert s.status == qp.UNFINISHED or left < 1e-3
     assert s.status == qp.SOLVED or slope <= 1e-3

@@ -40,7 +40,7 @@ pytestmark = pytest.mark.usefixtures("x64_module")
 solve, sharp = solver(), solver(tolerance=1e-10)
 
 
-def without_bounds(p: qp.Problem, free: int = FREE) -> qp.Problem:
+def without_bounds(p: qp.QuadraticProgram, free: int = FREE) -> qp.QuadraticProgram:
     """Those of the first unknowns left away."""
     return replace(p, lower=p.lower[..., free:], upper=p.upper[..., free:])
 
@@ -155,7 +155,7 @@ def test_broken_members_change_no_bit_of_others(batch):
         np.testing.assert_array_equal(a[others], b[others])
 
 
-def number(p: qp.Problem, free: int):
+def number(p: qp.QuadraticProgram, free: int):
     s = all_bounds(qp.solve(p, tolerance=1e-9, smoothing=1e-3), free)
     parts = jnp.concatenate([s.x, s.equality, s.inequality, s.at_ceiling, s.at_lower, s.at_upper])
     return jnp.sum(jnp.sin(parts) * jnp.cos(jnp.arange(parts.shape[0])))
@@ -199,12 +199,12 @@ def test_fused_is_xla(batch):
 def test_a_step_solves_its_system(batch, free):
     """With weights from 1e-6 to 1e6, against the whole matrix."""
     rng = np.random.default_rng(0)
-    q, _ = qp.scaled(without_bounds(one(batch), free))
+    q, _ = qp.scale_problem(without_bounds(one(batch), free))
     weight = np.where(q.real, 10 ** rng.uniform(-6, 6, q.d.shape), 0.0)
     g, base, e = (rng.normal(size=x.shape) for x in (q.at, q.d, q.b))
     g[np.asarray(q.fixed)], base[~np.asarray(q.real)] = 0, 0
     tiny = 1e-12
-    f = qp_system.factor(q, qp_system.reduced(q), jnp.asarray(weight), tiny, tiny)
+    f = qp_system.factor(q, qp_system.eliminate_free(q), jnp.asarray(weight), tiny, tiny)
     dx, dy, moved, _ = qp_system.solve_factored(f, q, g, base, e)
     eye = np.eye(N)[free:]
     C, inside = np.concatenate([eye, -eye, q.G, -q.G[-KC:]]), ~np.asarray(q.fixed)

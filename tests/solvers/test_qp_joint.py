@@ -10,7 +10,7 @@ import pytest
 import scipy.linalg
 
 from jaxsim.solvers import qp
-from jaxsim.solvers.joint import Joint
+from jaxsim.solvers.joint import JointEquations
 from tests.compiling import quick_jit
 from tests.solvers.qp_problems import FREE, KC, MASKED, K, N, one, problems, single, solver
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("x64")
 BODIES, TOGETHER = 3, 4  # problems, and equations that they have in common; the last one is idle
 
 
-def tied(seed: int = 0, systems: int = 8) -> qp.Problem:
+def tied(seed: int = 0, systems: int = 8) -> qp.QuadraticProgram:
     """(systems, BODIES, ...) problems with equations that a point inside of each fulfils."""
     rng = np.random.default_rng(seed)
     flat = problems(seed, systems * BODIES)
@@ -31,17 +31,17 @@ def tied(seed: int = 0, systems: int = 8) -> qp.Problem:
     C[..., MASKED], C[:, :, -1] = 0, 0
     c = np.einsum("skij,skj->si", C, allowed)
     c = np.repeat(c[:, None], BODIES, axis=1)
-    return replace(p, joint=Joint(jnp.asarray(C), jnp.asarray(c), "body"))
+    return replace(p, joint=JointEquations(jnp.asarray(C), jnp.asarray(c), "body"))
 
 
-def whole(p: qp.Problem) -> qp.Problem:
+def whole(p: qp.QuadraticProgram) -> qp.QuadraticProgram:
     """One problem of the (BODIES, ...) problems' unknowns, first those that have no bounds."""
     blocks = {
         name: scipy.linalg.block_diag(*np.asarray(getattr(p, name))) for name in ("J", "A", "G")
     }
     A = np.concatenate([blocks["A"], np.concatenate(list(np.asarray(p.joint.C)), axis=1)])
     order, rows = order_of_unknowns(), order_of_rows()
-    return qp.Problem(
+    return qp.QuadraticProgram(
         J=jnp.asarray(blocks["J"][:, order]),
         r=p.r.reshape(-1),
         A=jnp.asarray(A[:, order]),
@@ -64,7 +64,7 @@ def order_of_rows() -> np.ndarray:
     return np.concatenate([every[:, : K - KC].reshape(-1), every[:, K - KC :].reshape(-1)])
 
 
-def solve(p: qp.Problem, start=None, **options) -> qp.Solution:
+def solve(p: qp.QuadraticProgram, start=None, **options) -> qp.QPSolution:
     one_of = partial(qp.solve, **options)
     bodies = jax.vmap(one_of, axis_name="body")
     return quick_jit(jax.vmap(bodies))(p, start)

@@ -39,7 +39,7 @@ def batch(x64_module, request):
     return replace(p, lower=p.lower[:, request.param :], upper=p.upper[:, request.param :])
 
 
-def as_two_rows(p: qp.Problem) -> qp.Problem:
+def as_two_rows(p: qp.QuadraticProgram) -> qp.QuadraticProgram:
     """Each side a row of its own."""
     G = jnp.concatenate([p.G, -p.G[:, -KC:]], axis=1)
     return replace(p, G=G, h=jnp.concatenate([p.h, -p.ceilings], axis=1), ceiling=None)
@@ -113,7 +113,7 @@ def test_more_ceilings_than_rows_are_told(batch):
         qp.solve(replace(p, ceiling=jnp.zeros(K + 1)))
 
 
-def number(p: qp.Problem):
+def number(p: qp.QuadraticProgram):
     s = qp.solve(p, tolerance=1e-9, smoothing=1e-3)
     rows = s.inequality[:K].at[-KC:].add(-s.at_ceiling) if p.ceiling is not None else (
         s.inequality[:K].at[-KC:].add(-s.inequality[K:]))  # fmt: skip

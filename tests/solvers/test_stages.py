@@ -7,7 +7,7 @@ import pytest
 
 from jaxsim.solvers import qp, riccati, stages
 from jaxsim.solvers.lcp import NOT_FINITE, SOLVED
-from jaxsim.solvers.riccati import Chain, Rows, Square
+from jaxsim.solvers.riccati import Chain, Square, StageRows
 from tests.compiling import quick_jit
 
 pytestmark = pytest.mark.usefixtures("x64_module")
@@ -15,20 +15,20 @@ pytestmark = pytest.mark.usefixtures("x64_module")
 H, N, NX, M, E, C = 6, 5, 4, 7, 2, 4  # stages; controls, states; rows of goals, equations, bounds
 
 
-def problem(seed: int) -> stages.Problem:
+def problem(seed: int) -> stages.StagedProgram:
     """Random; some of C's rows are without a bound, and u = 1 fits all."""
     rng = np.random.default_rng(seed)
     draw = lambda *shape: jnp.asarray(rng.normal(size=(H, *shape)))  # noqa: E731
     chain = Chain(0.6 * draw(NX, NX), draw(NX, N))
-    J, A, bounds = (Rows(draw(rows, N), 0.5 * draw(rows, NX)) for rows in (M, E, C))
+    J, A, bounds = (StageRows(draw(rows, N), 0.5 * draw(rows, NX)) for rows in (M, E, C))
     f, one = 0.1 * draw(NX), jnp.ones((H, N))
     s = chain.states(one, f)
     d = bounds.of(one, s) - jnp.asarray(rng.uniform(size=(H, C)))
     d = jnp.where(jnp.arange(C) == 1, -jnp.inf, d)
-    return stages.Problem(J, 3 * draw(M), A, A.of(one, s), bounds, d, chain, f)
+    return stages.StagedProgram(J, 3 * draw(M), A, A.of(one, s), bounds, d, chain, f)
 
 
-def dense(p: stages.Problem, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+def dense(p: stages.StagedProgram, rows: StageRows) -> tuple[np.ndarray, np.ndarray]:
     """The rows of all stages on all controls (H m, H n), and what they are at controls of 0."""
     at = lambda u: rows.of(u, p.chain.states(u, p.f)).reshape(-1)  # noqa: E731
     zero = jnp.zeros((H, N))
@@ -75,7 +75,7 @@ def test_the_solution_is_that_of_one_dense_problem(solved, seed):
     none = jnp.zeros(0)
     r, b, d = (np.ravel(x) - at for x, at in ((p.r, at_J), (p.b, at_A), (p.d, at_C)))
     J, r, A, b, bounds, d = map(jnp.asarray, (J, r, A, b, bounds, d))
-    whole = qp.Problem(J, r, A, b, bounds, d, none, none)
+    whole = qp.QuadraticProgram(J, r, A, b, bounds, d, none, none)
     wanted = quick_jit(qp.solve)(whole)
     assert wanted.status == SOLVED and (np.asarray(wanted.inequality) > 1e-3).sum() > 3
     np.testing.assert_allclose(np.ravel(found.u), wanted.x, atol=1e-6)
@@ -93,7 +93,7 @@ def test_a_warm_start_ends_there_sooner(solved):
 
 def test_what_is_not_finite_harms_no_other_member():
     good, bad = problem(0), problem(1)
-    bad = stages.Problem(**{**vars(bad), "r": bad.r.at[2, 1].set(jnp.nan)})
+    bad = stages.StagedProgram(**{**vars(bad), "r": bad.r.at[2, 1].set(jnp.nan)})
     both = jax.tree.map(lambda *x: jnp.stack(x), good, bad)
     found = quick_jit(jax.vmap(stages.solve))(both)
     assert list(found.status) == [SOLVED, NOT_FINITE]
@@ -104,15 +104,15 @@ def test_what_is_not_finite_harms_no_other_member():
 def test_a_control_without_any_use_is_zero(solved):
     p = problem(0)
 
-    def idle(rows: Rows) -> Rows:
-        return Rows(rows.u.at[:, :, 3].set(0.0), rows.s)
+    def idle(rows: StageRows) -> StageRows:
+        return StageRows(rows.u.at[:, :, 3].set(0.0), rows.s)
 
     chain = Chain(p.chain.F, p.chain.B.at[:, :, 3].set(0.0))
-    bounds = Rows(p.C.u.at[:, 0].set(jnp.eye(N)[3]), p.C.s.at[:, 0].set(0.0))
+    bounds = StageRows(p.C.u.at[:, 0].set(jnp.eye(N)[3]), p.C.s.at[:, 0].set(0.0))
     one = jnp.ones((H, N)).at[:, 3].set(0.0)
     d = p.d.at[:, 0].set(0.0)
-    p = stages.Problem(idle(p.J), p.r, idle(p.A), p.b, bounds, d, chain, p.f)
-    p = stages.Problem(**{**vars(p), "b": p.A.of(one, chain.states(one, p.f))})
+    p = stages.StagedProgram(idle(p.J), p.r, idle(p.A), p.b, bounds, d, chain, p.f)
+    p = stages.StagedProgram(**{**vars(p), "b": p.A.of(one, chain.states(one, p.f))})
     found = solved(p)
     assert (np.asarray(found.u)[:, 3] == 0).all()
     assert found.status == SOLVED

@@ -12,7 +12,7 @@ from jaxsim.model import Model, ModelBuilder, State, box, free, hinge, neutral_s
 from jaxsim.synthesis.config import SynthesisConfig, units
 from jaxsim.synthesis.configuration import configuration_at
 from jaxsim.synthesis.synthesizer import begin, synthesize
-from jaxsim.synthesis.tasks import TaskRows, Tasks, position_rows, stacked, velocity_rows
+from jaxsim.synthesis.tasks import TaskRows, Tasks, position_rows, stack_rows, velocity_rows
 
 JOINTS = ("hip", "knee", "ankle")
 LIMIT = 400.0  # greatest torque [N m]
@@ -71,7 +71,7 @@ class Wish:
         dofs = np.array([conf.model.topology.dof(j) for j in JOINTS])
         at = np.array([conf.model.topology.q_start[conf.model.topology.joint(j)] for j in JOINTS])
         root = jnp.sqrt
-        goals = stacked(
+        goals = stack_rows(
             velocity_rows(eye, jnp.zeros(nv, conf.v.dtype), root(self.damping) / unit.rate),
             velocity_rows(conf.com_jacobian, self.rise, root(self.rise_weight) / unit.com),
             position_rows(

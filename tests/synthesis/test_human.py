@@ -18,7 +18,7 @@ from jaxsim.solvers.lcp import SOLVED
 from jaxsim.synthesis.config import SynthesisConfig, units
 from jaxsim.synthesis.configuration import configuration_at
 from jaxsim.synthesis.synthesizer import begin, synthesize
-from jaxsim.synthesis.tasks import Tasks, position_rows, stacked, velocity_rows
+from jaxsim.synthesis.tasks import Tasks, position_rows, stack_rows, velocity_rows
 from tests.compiling import quick_jit
 
 pytestmark = pytest.mark.usefixtures("x64_module")
@@ -60,7 +60,7 @@ def lifted_foot(conf, at_v, unit, dt, place, lifted):
     middle = jnp.asarray(right / right.sum()) @ conf.position
     J = jnp.einsum("e,eij->ij", right / right.sum(), conf.jacobian)
     foot = jnp.where(lifted, jnp.sqrt(0.8), 0.0) / unit.limb
-    goals = stacked(
+    goals = stack_rows(
         velocity_rows(jnp.eye(nv), jnp.zeros(nv), jnp.sqrt(0.5) / unit.rate),
         position_rows(
             conf, conf.com[:2] - place, conf.com_jacobian[:2], at_v, jnp.sqrt(5.0) / unit.com, dt

@@ -19,7 +19,7 @@ from jaxsim.solvers.lcp import SOLVED
 from jaxsim.synthesis.config import SynthesisConfig
 from jaxsim.synthesis.scheme import PerStepOptimisation
 from jaxsim.synthesis.several import SeveralCharacters
-from jaxsim.synthesis.tasks import Tasks, position_rows, stacked, velocity_rows
+from jaxsim.synthesis.tasks import Tasks, position_rows, stack_rows, velocity_rows
 from tests.compiling import quick_jit
 from tests.synthesis.hopper import BENT, DT, JOINTS, crouched, hopper, hopper_effectors
 
@@ -67,7 +67,7 @@ def stays(conf, at_v, unit, joints=BENT, clasp=None) -> Tasks:
     top, eye = conf.model.topology, jnp.eye(conf.v.shape[0])
     dofs = np.array([top.dof(j) for j in JOINTS])
     at = np.array([top.q_start[top.joint(j)] for j in JOINTS])
-    goals = stacked(
+    goals = stack_rows(
         position_rows(conf, conf.q[at] - jnp.array(joints), eye[dofs], at_v, 3.0, DT),
         velocity_rows(eye, jnp.zeros(len(eye)), 0.3 / unit.rate),
     )

@@ -14,7 +14,7 @@ from jaxsim.model import ModelBuilder, box, hinge, neutral_state, plane
 from jaxsim.solvers.qp import SOLVED
 from jaxsim.synthesis.config import SynthesisConfig
 from jaxsim.synthesis.scheme import PerStepOptimisation
-from jaxsim.synthesis.tasks import Tasks, position_rows, stacked, velocity_rows
+from jaxsim.synthesis.tasks import Tasks, position_rows, stack_rows, velocity_rows
 from tests.compiling import quick_map
 
 pytestmark = pytest.mark.usefixtures("x64_module")
@@ -56,7 +56,7 @@ def moved(q, steps, goal=None, limits: float | np.ndarray = WEAK):
         rows = velocity_rows(eye, jnp.zeros(2), 1e-3)
         if goal is not None:
             error = conf.q - jnp.asarray(goal)
-            rows = stacked(rows, position_rows(conf, error, eye, at_v, jnp.asarray(100.0), DT))
+            rows = stack_rows(rows, position_rows(conf, error, eye, at_v, jnp.asarray(100.0), DT))
         return Tasks(rows, jnp.zeros(1), jnp.zeros(1), jnp.ones(()))
 
     def run(q, limit):

@@ -17,7 +17,7 @@ from jaxsim.solvers.lcp import SOLVED
 from jaxsim.synthesis.checks import SynthesisError, check_setup
 from jaxsim.synthesis.config import FORMS, SynthesisConfig
 from jaxsim.synthesis.scheme import PerStepOptimisation
-from jaxsim.synthesis.tasks import Tasks, position_rows, stacked, velocity_rows
+from jaxsim.synthesis.tasks import Tasks, position_rows, stack_rows, velocity_rows
 from tests.compiling import quick_jit
 from tests.synthesis.hopper import BENT, HANDLE, JOINTS, crouched, hopper, hopper_effectors
 
@@ -58,7 +58,7 @@ def tasks_on_board(conf, at_v, unit):
     at = np.array([top.q_start[top.joint(j)] for j in JOINTS])
     over = conf.com[:2] - conf.position[:HANDLE, :2].mean(axis=0)
     J = conf.com_jacobian[:2] - conf.jacobian[:HANDLE, :2].mean(axis=0)
-    goals = stacked(
+    goals = stack_rows(
         position_rows(conf, conf.q[at] - jnp.array(BENT), eye[dofs], at_v, 30.0, DT),
         position_rows(conf, over, J, at_v, 2.0 / unit.com, DT),
         velocity_rows(J, jnp.zeros(2), 0.5 / unit.com),

@@ -17,9 +17,9 @@ from jaxsim.solvers.lcp import SOLVED
 from jaxsim.synthesis.config import SynthesisConfig, units
 from jaxsim.synthesis.configuration import configuration_at
 from jaxsim.synthesis.contact_forces import EDGES, contact_modes
-from jaxsim.synthesis.measured import cone_excess, needed
-from jaxsim.synthesis.passes import Plan
-from jaxsim.synthesis.problem import actuated
+from jaxsim.synthesis.measured import cone_excess, needed_torque
+from jaxsim.synthesis.passes import HorizonPlan
+from jaxsim.synthesis.problem import motor_mask
 from jaxsim.synthesis.scheme import PerStepOptimisation
 from jaxsim.synthesis.several import SeveralCharacters
 from jaxsim.synthesis.stops import Blocked
@@ -79,7 +79,7 @@ def sweep(model):
             p = window_problem(conf, conf.v > 1e9, none, plan, ahead, units(model), config)
             equality = jnp.pad(plan.equality, ((0, 0), (0, p.b.shape[1] - ROWS)))
             s = stages.solve(p, (plan.x, equality, plan.inequality))
-            return Plan(s.u, s.equality[:, :ROWS], s.inequality), replace(s, u=s.u[0])
+            return HorizonPlan(s.u, s.equality[:, :ROWS], s.inequality), replace(s, u=s.u[0])
 
         return quick_jit(once)
 
@@ -120,8 +120,8 @@ def frames_of(model, state, plan, config):
         modes = contact_modes(conf, touch, config.slip_speed, config.dt)
         basis = unit.force * modes.basis
         force = jnp.sum(x[nv:].reshape(-1, EDGES, 1) * basis, axis=1)
-        torque, root = needed(conf, x[:nv], force, jnp.zeros_like(v), config)
-        muscles = np.flatnonzero(actuated(model.topology))
+        torque, root = needed_torque(conf, x[:nv], force, jnp.zeros_like(v), config)
+        muscles = np.flatnonzero(motor_mask(model.topology))
         part = jnp.max(jnp.abs(torque[muscles]) / model.torque_limit[muscles])
         q = integrate(model, q, x[:nv], config.dt)
         return (q, x[:nv]), (root, cone_excess(modes, force), part, force.sum(0)[2])

@@ -1,4 +1,4 @@
-"""One rule a primitive, by kind; importing this package fills the table ``lower.RULES``."""
+"""Lowering rules of primitives, by kind; importing this package fills ``lower.RULES``."""
 
 from jaxsim.fused.rules import control, elementwise, indexing, linear, shapes
 

@@ -1,4 +1,4 @@
-"""Calls, branches and loops."""
+"""Lowering rules of calls, branches and loops."""
 
 import math
 from functools import partial, reduce
@@ -10,11 +10,11 @@ from jaxsim.fused.lower import Lowering, Stack, Stored, rule
 from jaxsim.fused.program import Value
 from jaxsim.fused.rules.elementwise import apply
 from jaxsim.fused.rules.shapes import together
-from jaxsim.fused.versions import expanded, scan_parts
+from jaxsim.fused.versions import expand, scan_parts
 from jaxsim.fused.work import work
 
 UNROLL = 6000  # a scan with no more work than this, counted before folding, is unrolled,
-UNROLL_ROWS = 60_000  # and one over rows with no more than this: it knows them one by one then
+UNROLL_ROWS = 60_000  # and one over rows with no more than this, whose indices are then known
 MOST_UNROLLED = 64  # rounds
 BOTH = 200  # branches with no more work than this are all computed
 THOROUGH = 10_000  # work of a body that may be lowered several times
@@ -33,17 +33,17 @@ def _custom_call(lowering, eqn, *args):
 
 @rule("custom_vmap_call")
 def _custom_batching(lowering, eqn, *args):
-    """A lane computes it for itself: no batch, so not the rule of batches."""
+    """Inline the function of one member: lanes need no batching rule."""
     return inline(lowering, eqn.params["call"], args)
 
 
 @rule("call_hi_primitive")
 def _high_level(lowering, eqn, *args):
-    return inline(lowering, expanded(eqn), args)
+    return inline(lowering, expand(eqn), args)
 
 
 def inline(lowering: Lowering, jaxpr, args):
-    """The equations of another jaxpr, open or closed, in the place of one."""
+    """Lower the equations of another jaxpr, open or closed, in place of an equation."""
     if hasattr(jaxpr, "consts"):
         return lowering.closed(jaxpr, args)
     return lowering.run(jaxpr, (), args)
@@ -51,8 +51,7 @@ def inline(lowering: Lowering, jaxpr, args):
 
 @rule("platform_index")
 def _platform_index(lowering, eqn):
-    """``lax.platform_dependent``: fused functions are a platform of their own, "fused", if there is
-    one of that name; else they do as the CPU does."""
+    """Rule of ``lax.platform_dependent``: the platform "fused" if it is named, else the CPU's."""
     platforms = eqn.params["platforms"]
     for wanted in ("fused", "cpu"):
         for k, names in enumerate(platforms):
@@ -63,8 +62,7 @@ def _platform_index(lowering, eqn):
 
 @rule("cond")
 def _cond(lowering, eqn, which, *args):
-    """Small branches are all computed, as under vmap, and the index chooses; of large ones a lane
-    computes its own."""
+    """Rule of cond: small branches are all computed, as under vmap; a lane runs one large one."""
     branches = eqn.params["branches"]
     if not isinstance(which, Stored) and which.dtype != object:
         index = min(max(int(which), 0), len(branches) - 1)
@@ -83,7 +81,7 @@ def _cond(lowering, eqn, which, *args):
 
 
 def _chosen(lowering: Lowering, eqn, which, k: int):
-    """Whether it is branch k, of those from k on."""
+    """Test for branch k, among those from k on."""
     dtype = np.dtype(eqn.invars[0].aval.dtype)
     if dtype.kind == "b":
         return apply(lowering, "not", bool, which)
@@ -91,7 +89,7 @@ def _chosen(lowering: Lowering, eqn, which, k: int):
 
 
 def _branched(lowering: Lowering, eqn, which, branches, args, first: int = 0) -> list:
-    """The first branch, or else one of the others."""
+    """Lower a cond as nested branches: the branch ``first``, or else one of the later ones."""
     if first == len(branches) - 1:
         return lowering.closed(branches[first], args)
     condition = lowering.objects(_chosen(lowering, eqn, which, first)).item()
@@ -126,7 +124,7 @@ def _while(lowering, eqn, *args):
         return reduce(partial(b.op, "or"), more.reshape(-1))
 
     first = goes_on(carry)
-    lanes = [first] if first.ndim else []  # of a vmap: those that have ended stay as they are
+    lanes = [first] if first.ndim else []  # members of a vmap, which do not change after their end
     packed = _Packed(lowering, [*lanes, *carry])
 
     def body(_, values):
@@ -145,13 +143,13 @@ def _while(lowering, eqn, *args):
 
 
 def _where(lowering: Lowering, var, which, yes, no):
-    """Rows of one array or the other."""
+    """Select rows of one array or the other."""
     which = which.reshape(which.shape + (1,) * (len(yes.shape) - which.ndim))
     return apply(lowering, "select", var.aval.dtype, which, yes, no)
 
 
 class _Packed:
-    """Arrays as one list of values, and back."""
+    """Conversion of arrays to one list of values, and back."""
 
     def __init__(self, lowering: Lowering, arrays):
         self.lowering = lowering
@@ -187,7 +185,7 @@ def _scan(lowering, eqn, *args):
 
 
 def stays_loop(eqn) -> bool:
-    """Whether a scan becomes a loop; else it is unrolled."""
+    """True if a scan becomes a loop; else it is unrolled."""
     p = eqn.params
     rows = len(eqn.invars) > sum(scan_parts(eqn))
     most = UNROLL_ROWS if rows else UNROLL
@@ -239,7 +237,7 @@ def _looped(lowering, eqn, consts, carry, xs):
 
 
 def _fixed_carries(jaxpr, n_consts: int, shapes: list[tuple[int, ...]]) -> list[int]:
-    """The values of carries that a body hands on as they came."""
+    """Indices of the values of carries that a body does not change."""
     fixed, start = [], 0
     for k, size in enumerate(map(math.prod, shapes)):
         if jaxpr.outvars[k] is jaxpr.invars[n_consts + k]:
@@ -249,7 +247,7 @@ def _fixed_carries(jaxpr, n_consts: int, shapes: list[tuple[int, ...]]) -> list[
 
 
 def _rows_of(lowering: Lowering, x, length: int):
-    """A function of the counter that gives x[counter]."""
+    """Function of the counter that loads x[counter]."""
     b = lowering.builder
     row = x.shape[1:]
     size = math.prod(row)

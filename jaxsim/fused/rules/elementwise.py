@@ -1,4 +1,4 @@
-"""Functions of one element each."""
+"""Lowering rules of elementwise functions."""
 
 import math
 
@@ -10,7 +10,7 @@ from jaxsim.fused.lower import Lowering, Stored, check_dtype, rule
 
 
 def apply(lowering: Lowering, op: str, dtype, *arrays):
-    """The operation on each element, with broadcasting."""
+    """Apply an operation to each element, with broadcasting."""
     dtype = np.dtype(dtype)
     if not any(isinstance(a, Stored) or a.dtype == object for a in arrays):
         return evaluate(op, dtype, *np.broadcast_arrays(*arrays))
@@ -50,7 +50,7 @@ for _primitive, _op in SAME.items():
 
 
 def _less(lowering, x, y):
-    """x < y in the order of sorting, where NaN comes last."""
+    """Compare x < y in the order of sorting, where NaN comes last."""
     number, last = apply(lowering, "eq", bool, x, x), apply(lowering, "ne", bool, y, y)
     beyond = apply(lowering, "and", bool, number, last)
     return apply(lowering, "or", bool, apply(lowering, "lt", bool, x, y), beyond)
@@ -93,7 +93,7 @@ def _square(lowering, eqn, x):
 
 @rule("one_minus_square")
 def _one_minus_square(lowering, eqn, x):
-    """As (1 - x) (1 + x), which rounds little where x is near 1."""
+    """Rule of 1 - x^2 as (1 - x) (1 + x), which is accurate where x is near 1."""
     dtype = eqn.outvars[0].aval.dtype
     one = np.ones((), dtype)
     less, more = (apply(lowering, op, dtype, one, x) for op in ("sub", "add"))
@@ -102,7 +102,7 @@ def _one_minus_square(lowering, eqn, x):
 
 @rule("log2")
 def _log2(lowering, eqn, x):
-    """The natural logarithm and a factor, as XLA has it."""
+    """Rule of log2 by the natural logarithm and a factor, as in XLA."""
     dtype = np.dtype(eqn.outvars[0].aval.dtype)
     factor = np.asarray(1 / math.log(2), dtype)
     return apply(lowering, "mul", dtype, apply(lowering, "log", dtype, x), factor)
@@ -110,7 +110,7 @@ def _log2(lowering, eqn, x):
 
 @rule("polynomial")
 def _polynomial(lowering, eqn, x, *coefficients):
-    """By Horner's rule, from the highest on."""
+    """Rule of a polynomial, by Horner's rule from the highest power on."""
     dtype = eqn.outvars[0].aval.dtype
     out = coefficients[-1]
     for c in reversed(coefficients[:-1]):

@@ -1,4 +1,4 @@
-"""Reading and writing by index, known or computed."""
+"""Lowering rules of reads and writes by index, known or computed."""
 
 import itertools
 import math
@@ -11,8 +11,8 @@ from jaxsim.fused.program import Value
 from jaxsim.fused.rules.elementwise import apply
 from jaxsim.fused.rules.shapes import together
 
-CHAIN = 8  # of as many candidates a computed index chooses by selects; of more, by memory
-SELECTS = 4096  # an array written at a computed index may have as many elements
+CHAIN = 8  # largest number of candidates that a computed index selects from without memory
+SELECTS = 4096  # largest size of an array that is written at a computed index
 
 
 @rule("dynamic_slice")
@@ -23,7 +23,7 @@ def _dynamic_slice(lowering, eqn, x, *starts):
 
 
 def _scalar(lowering: Lowering, x) -> Value | int:
-    """An index: a number if it is known."""
+    """Scalar index as an int if it is known, else as a value."""
     if not isinstance(x, (Stored, np.ndarray)):
         value = x
     else:
@@ -32,7 +32,7 @@ def _scalar(lowering: Lowering, x) -> Value | int:
 
 
 def _clamped(lowering: Lowering, start, most: int) -> Value | int:
-    """A start index moved into [0, most], as int32 where it is computed."""
+    """Clamp a start index to [0, most], as int32 where it is computed."""
     b = lowering.builder
     start = _scalar(lowering, start)
     if isinstance(start, int):
@@ -47,7 +47,7 @@ def _clamped(lowering: Lowering, start, most: int) -> Value | int:
 
 
 def _window(lowering: Lowering, x, start: list, sizes) -> np.ndarray | Stored:
-    """x[start : start + sizes], with starts that are in range."""
+    """Slice x[start : start + sizes], with starts that are in range."""
     b = lowering.builder
     computed = [d for d, s in enumerate(start) if not isinstance(s, int)]
     if not computed:
@@ -69,7 +69,7 @@ def _window(lowering: Lowering, x, start: list, sizes) -> np.ndarray | Stored:
             offset = int(np.dot(at, strides))
             out[at] = b.load(x.memory, b.op("add", base, b.constant(np.int32(offset))))
         return out
-    index = None  # over the places that the computed starts may take
+    index = None  # flat index over the computed starts
     for d, count in zip(computed, ranges):
         step = start[d]
         if index is not None:
@@ -136,15 +136,15 @@ def _within(lowering, s: Value, most: int) -> Value:
 
 
 def _filling(eqn, dtype: np.dtype) -> np.ndarray:
-    given = eqn.params.get("fill_value")
-    if given is None:
-        given = (
+    value = eqn.params.get("fill_value")
+    if value is None:
+        value = (
             np.nan if dtype.kind == "f"
             else np.iinfo(dtype).min if dtype.kind == "i"
             else True if dtype.kind == "b"
             else np.iinfo(dtype).max
         )  # fmt: skip
-    return np.asarray(given, dtype)
+    return np.asarray(value, dtype)
 
 
 @rule("dynamic_update_slice")
@@ -155,7 +155,7 @@ def _dynamic_update_slice(lowering, eqn, x, update, *starts):
 
 
 def _written(lowering, eqn, x, updates, combine) -> np.ndarray:
-    """A copy of x with windows written over it, one after the other."""
+    """Copy x and write windows over it, one after the other."""
     b = lowering.builder
     out = lowering.objects(x).copy()
     for start, update in updates:

@@ -1,4 +1,4 @@
-"""Sums, reductions, products and factorisations of matrices."""
+"""Lowering rules of reductions, matrix products and factorisations."""
 
 import math
 from functools import partial
@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from jaxsim.fused.builder import Builder
+from jaxsim.fused.builder import ProgramBuilder
 from jaxsim.fused.errors import NoRule
 from jaxsim.fused.lower import Stored, rule, unsupported
 from jaxsim.fused.rules import tiles
@@ -14,14 +14,14 @@ from jaxsim.fused.rules.elementwise import apply
 from jaxsim.fused.rules.tile_memory import Matrix
 
 RUN = 9  # terms that are summed one after the other; longer sums are halved
-MOST_ROWS = 24  # of a matrix whose Cholesky factor is written out; of larger ones loops make it
-MOST_PRODUCTS = 12_000  # of two matrices that are written out
-MOST_OF_A_MATRIX = 4_000  # the same of a matrix and a vector
-FULL = 0.25  # part of the entries of a product that a term must have for loops to add it up
+MOST_ROWS = 24  # of a matrix whose Cholesky factor is unrolled; larger ones use loops
+MOST_PRODUCTS = 12_000  # of an unrolled product of two matrices
+MOST_OF_A_MATRIX = 4_000  # of an unrolled product of a matrix and a vector
+FULL = 0.25  # least share of a product's entries with a term for which a loop adds it
 
 
-def total(b: Builder, terms: list, dtype):
-    """The sum of values, in halves, so that a long one is no long chain."""
+def total(b: ProgramBuilder, terms: list, dtype):
+    """Sum of values, in halves, so that a long sum is no long chain."""
     if not terms:
         return b.constant(np.zeros((), dtype))
     terms = [t for t in terms if not (t.is_constant and t.data == 0)] or terms[:1]
@@ -35,7 +35,7 @@ def total(b: Builder, terms: list, dtype):
 
 
 def _over_axes(lowering, x, axes, combine):
-    """combine(list of values) over some axes of an array."""
+    """Reduce an array over some axes by ``combine(list of values)``."""
     x = lowering.objects(x)
     kept = [d for d in range(x.ndim) if d not in axes]
     rows = np.transpose(x, [*kept, *axes])
@@ -93,7 +93,7 @@ for _name, _op, _identity in (
 
 
 def _across(reduce_rule):
-    """Of the members of a ``vmap`` inside the function, whose axes have numbers by now."""
+    """Rule of a reduction over members of a ``vmap`` inside the function, by positional axes."""
 
     def across_rule(lowering, eqn, *operands):
         named = any(isinstance(axis, str) for axis in eqn.params["axes"])
@@ -176,8 +176,10 @@ def _dot_general(lowering, eqn, x, y):
 
 
 def _product_in_memory(lowering, x, y, cx, cy, dtype) -> np.ndarray | None:
-    """Of a large matrix that nobody has looked at, with a vector or with itself, without looking at
-    its numbers; None of others."""
+    """Product of a large matrix in memory with a vector or with itself, by loops over tiles.
+
+    None for other operands.
+    """
     matrices = [a for a in (x, y) if _is_large(a, dtype)]
     if not matrices or len(cx) != 1:
         return None
@@ -197,23 +199,23 @@ def _product_in_memory(lowering, x, y, cx, cy, dtype) -> np.ndarray | None:
 
 
 def _is_large(a, dtype) -> bool:
-    """Whether it is a matrix in memory that is better not written out."""
+    """True for a matrix in memory that is too large to unroll."""
     stored = isinstance(a, Stored) and len(a.shape) == 2 and a.dtype == dtype
     return stored and a.size > MOST_OF_A_MATRIX and min(a.shape) > 1
 
 
-def _in_tiles(b: Builder, m: Stored) -> Matrix:
-    """Copied once, as far out as it can be, while what was made then can be used."""
+def _in_tiles(b: ProgramBuilder, m: Stored) -> Matrix:
+    """Copy of a matrix in tiles, made once, as far out as possible, and reused while valid."""
     if m.in_tiles is None or not m.in_tiles.places[0, 0].home.open:
         with b.within(b.outermost(m.memory)):
             m.in_tiles = Matrix.copied(b, m.memory, m.shape, m.start, m.pitch)
     return m.in_tiles
 
 
-def _product(b: Builder, left: np.ndarray, right: np.ndarray, dtype) -> np.ndarray:
-    """left right^T (p, q) of objects left (p, m) and right (q, m).
+def _product(b: ProgramBuilder, left: np.ndarray, right: np.ndarray, dtype) -> np.ndarray:
+    """Product left right^T (p, q) of objects left (p, m) and right (q, m).
 
-    Where there is much to do, the terms that many entries have are added up in loops over tiles.
+    In a large product, the terms that many entries have are added by loops over tiles.
     """
     if _is_mask(left):
         return _sums(b, left, right, dtype)
@@ -241,16 +243,18 @@ def _product(b: Builder, left: np.ndarray, right: np.ndarray, dtype) -> np.ndarr
 
 
 def _is_mask(m: np.ndarray) -> bool:
-    """Whether it is of constants 0 and 1, in rows that pick several."""
+    """True for a matrix of constants 0 and 1 with more than one column."""
     return m.shape[1] > 1 and all(v.is_constant and v.data in (0, 1) for v in m.flat)
 
 
-def _sums(b: Builder, mask: np.ndarray, right: np.ndarray, dtype) -> np.ndarray:
-    """mask right^T (p, q): a sum that is part of another, as those of the branches of a tree are,
-    is used there."""
+def _sums(b: ProgramBuilder, mask: np.ndarray, right: np.ndarray, dtype) -> np.ndarray:
+    """Product mask right^T (p, q), with partial sums shared between rows.
+
+    A row's sum is used in the sums that contain it, as in those of the branches of a tree.
+    """
     picked = [frozenset(np.flatnonzero([v.data for v in row])) for row in mask]
     out = np.empty((len(mask), len(right)), object)
-    sums: dict[frozenset, np.ndarray] = {}  # the smaller ones first
+    sums: dict[frozenset, np.ndarray] = {}  # smaller ones first
     for k in sorted(range(len(mask)), key=lambda k: len(picked[k])):
         rest, parts = picked[k], []
         for known in reversed(sums):
@@ -264,8 +268,10 @@ def _sums(b: Builder, mask: np.ndarray, right: np.ndarray, dtype) -> np.ndarray:
     return out
 
 
-def _product_with_vector(b: Builder, left: np.ndarray, right: np.ndarray, dtype) -> np.ndarray:
-    """The same where one of both is a single row; a large and full matrix is kept in tiles."""
+def _product_with_vector(
+    b: ProgramBuilder, left: np.ndarray, right: np.ndarray, dtype
+) -> np.ndarray:
+    """Product left right^T where one of both is a single row; a large full matrix uses tiles."""
     matrix, vector = (left, right[0]) if len(right) == 1 else (right, left[0])
     filled = _filled(matrix) & _filled(vector[None])
     count = np.sum(filled)
@@ -324,8 +330,8 @@ def _triangular_solve(lowering, eqn, a, b):
     return out if left else np.swapaxes(out, -1, -2)
 
 
-def _solve(b: Builder, m, right, transposed: bool, unit: bool) -> np.ndarray:
-    """m^-1 right (n, k) of a lower triangle m (n, n), or m^-T right."""
+def _solve(b: ProgramBuilder, m, right, transposed: bool, unit: bool) -> np.ndarray:
+    """Solve m^-1 right (n, k) for a lower triangle m (n, n), or m^-T right."""
     m = m.T if transposed else m
     x, order = np.empty(right.shape, object), range(len(m))[:: -1 if transposed else 1]
     for column in range(right.shape[1]):

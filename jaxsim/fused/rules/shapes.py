@@ -1,4 +1,4 @@
-"""Where elements go: no rule here computes a number."""
+"""Lowering rules that move elements without computing numbers."""
 
 from dataclasses import replace
 
@@ -8,12 +8,12 @@ from jaxsim.fused.lower import Lowering, Stack, Stored, rule
 
 
 def _array(lowering: Lowering, x):
-    """Something numpy can move about."""
+    """Convert a stored array to objects, which numpy can index."""
     return lowering.objects(x) if isinstance(x, Stored) else x
 
 
 def together(lowering: Lowering, *arrays) -> list[np.ndarray]:
-    """All numeric, or all of objects, so that numpy can join them."""
+    """Convert arrays to all numeric, or all objects, so that numpy can join them."""
     arrays = [_array(lowering, a) for a in arrays]
     if any(a.dtype == object for a in arrays):
         return [lowering.objects(a) for a in arrays]
@@ -59,7 +59,7 @@ def _concatenate(lowering, eqn, *xs):
 
 
 def _side_by_side(lowering: Lowering, xs) -> Stack | None:
-    """Rows of one loop, and constants that are the same in each, as wider rows of it."""
+    """Join rows that one loop stacks, and constants equal in each row, to wider rows of it."""
     stacks = [x.stack if isinstance(x, Stored) else None for x in xs]
     first = next(filter(None, stacks), None)
     if first is None:

@@ -18,7 +18,7 @@ from jaxsim.io.mjcf import mjcf_q_index, to_mjcf
 from jaxsim.model import ModelError
 from jaxsim.simulation.measures import final
 from jaxsim.simulation.rollout import rollout
-from jaxsim.tree_paths import leaves_by_path, written
+from jaxsim.tree_paths import leaves_by_path, write
 from optimize import Edge, Problem, Uniform, member, scenario, sobol_indices, sweep
 from optimize.cli.main import main
 from optimize.running.objectives import Objective, Term
@@ -261,7 +261,7 @@ def test_the_derivative_of_a_start_by_a_length(sitting):
     """Height of the centre of mass of the body that is put on the ground again."""
 
     def height(factor):
-        made = sitting.with_tree(written(sitting.tree, "sizes.shank[0]", factor))
+        made = sitting.with_tree(write(sitting.tree, "sizes.shank[0]", factor))
         kin = forward_kinematics(made.model, made.state.q, made.state.qd)
         return made.model.mass @ kin.com[:, 2]
 
