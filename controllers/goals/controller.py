@@ -85,15 +85,15 @@ class GoalController(Controller):
     def summary_entries(
         self, scheme: Any, model: Model, frames: Any, time: np.ndarray
     ) -> dict[str, Any]:
-        """What a summary tells of these goals, see ``controllers.goals.account``."""
+        """Results of the goals for a summary, see ``controllers.goals.account``."""
         return account(self, scheme, model, frames, time)
 
     def goal_shares(self, frames: Any) -> dict[str, np.ndarray]:
-        """What the parts of the objective came to, see ``controllers.goals.account``."""
+        """Share (T,) of each goal in the objective, see ``controllers.goals.account``."""
         return goal_shares(self.machine, frames)
 
     def flying_objects(self, model: Model, time: np.ndarray) -> list[tuple[float, np.ndarray]]:
-        """What a page shows besides the model: (radius, place (T, 3)) [m] of balls that fly."""
+        """Flying balls for pages of the motion: (radius, positions (T, 3)) [m]."""
         if self.objects is None:
             return []
         places = flight(self.objects, model, time)

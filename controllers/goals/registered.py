@@ -313,7 +313,7 @@ def read_name(table: Table, key: str, names: Sequence[str]) -> str:
 
 
 def flying(setup: Setup) -> Objects | None:
-    """What the goals see of the world's bodies where these are no part of the model."""
+    """Bodies of the world that goals see, where these are not part of the model."""
     links = setup.model.topology.link_names
     bodies = [body for body in setup.world.bodies if body.name not in links]
     return flying_spheres(bodies, setup.model.mass.dtype) if bodies else None

@@ -27,7 +27,7 @@ from jaxsim.synthesis.shares import shares
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class MachineState:
+class GoalTorquesState:
     """Memory between two steps of the simulation."""
 
     inner: Any  # of the controller by goals
@@ -73,7 +73,7 @@ class GoalTorques(Wrapped):
             )
         self.inner.check(self.own)
 
-    def inner_memory(self, memory: MachineState) -> Any:
+    def inner_memory(self, memory: GoalTorquesState) -> Any:
         return memory.inner
 
     def inner_model(self, model: Model) -> Model:
@@ -82,7 +82,7 @@ class GoalTorques(Wrapped):
     def inner_scheme(self, scheme: Any) -> PerStepOptimisation:
         return self.scheme
 
-    def record(self, model: Model, state: State, memory: MachineState) -> dict[str, Array]:
+    def record(self, model: Model, state: State, memory: GoalTorquesState) -> dict[str, Array]:
         """Objective by goal and conflicts of goals at the velocity that was meant, see
         ``jaxsim.synthesis.shares``, and positions of the effectors (ne, 3) [m]."""
         own = self._part(state, memory.solver)
@@ -111,24 +111,24 @@ class GoalTorques(Wrapped):
             **{name: getattr(frames, name) for name in ("link_pos", "link_quat", "phase", "since")},
         )
 
-    def init(self, model: Model, state: State, obs: Any) -> MachineState:
+    def init(self, model: Model, state: State, obs: Any) -> GoalTorquesState:
         """Initial memory: the optimisation runs at the first step."""
         own = self.scheme.init(self.own, self._part(state, None))
         inner = self.inner.init(self.own, own, self.scheme.observe(self.own, own))
-        return MachineState(inner, own.solver, jnp.asarray(0), jnp.zeros_like(own.qd), own.qd)
+        return GoalTorquesState(inner, own.solver, jnp.asarray(0), jnp.zeros_like(own.qd), own.qd)
 
     def update(
-        self, memory: MachineState, model: Model, state: State, obs: Any, dt: Array
-    ) -> tuple[MachineState, Control]:
+        self, memory: GoalTorquesState, model: Model, state: State, obs: Any, dt: Array
+    ) -> tuple[GoalTorquesState, Control]:
         """Torques of the latest solution, and damping towards its velocity."""
 
-        def look(memory: MachineState) -> MachineState:
+        def look(memory: GoalTorquesState) -> GoalTorquesState:
             own = self._part(state, memory.solver)
             sees = self.scheme.observe(self.own, own)
             dt = jnp.asarray(self.scheme.dt)
             inner, tasks = self.inner.update(memory.inner, self.own, own, sees, dt)
             after, info = self.scheme.step(self.own, own, sees, tasks)
-            return MachineState(inner, after.solver, jnp.asarray(0), info.torque, after.qd)
+            return GoalTorquesState(inner, after.solver, jnp.asarray(0), info.torque, after.qd)
 
         memory = jax.lax.cond(memory.count % self.every == 0, look, lambda m: m, memory)
         nv = self.own.topology.nv

@@ -29,7 +29,7 @@ class PolicyMemory(NamedTuple):
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class PolicyController(Controller):
-    """What a policy does by itself: the means of its actions, without noise.
+    """Policy in use: it takes the mean action, without noise.
 
     command: name -> () value, with the labels ``command.NAME``; pose, upright, height: see
     ``PolicyInput``; rate: of actions [1/s]; rest (nq,): pose that actions count from; track: poses

@@ -36,7 +36,7 @@ def script(keys: ScriptKeys, setup: Setup) -> Registered:
 
 
 def cause_text(transition: Transition | None) -> str:
-    """What a transition waits for, as in "contact rightFoot after 0.3 s"."""
+    """Condition of a transition as text, such as "contact rightFoot after 0.3 s"."""
     if transition is None:
         return ""
     parts: Sequence[str] = [

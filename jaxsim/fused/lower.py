@@ -201,7 +201,7 @@ class Lowering:
             self.builder.source = eqn if outer is None or has_place(eqn) else outer
             found = RULES.get(eqn.primitive.name)
             if found is None:
-                raise NoRule(unsupported(eqn, self.place))
+                raise NoRule(no_rule_message(eqn, self.place))
             try:
                 out = found(self, eqn, *map(read, eqn.invars))
             except FuseError:
@@ -293,7 +293,7 @@ def check_dtype(dtype, what: str) -> None:
         raise FuseError(f"{what} has dtype {dtype}; fused functions know {', '.join(DTYPES)}")
 
 
-def unsupported(eqn, place: str) -> str:
+def no_rule_message(eqn, place: str) -> str:
     """Message about a primitive without a rule: place, name and replacement."""
     name = eqn.primitive.name
     instead = INSTEAD.get(

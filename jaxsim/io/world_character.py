@@ -29,7 +29,7 @@ BETWEEN = 24  # straight lines between two keys
 _rise = jax.jit(lambda model, q, qd: rise_to_ground(model, forward_kinematics(model, q, qd)))
 
 
-class Keys(NamedTuple):
+class PosePath(NamedTuple):
     """Poses at times, with straight lines between them; the first is the start."""
 
     time: np.ndarray  # (n,) [s]
@@ -169,7 +169,7 @@ def _multiply(p: np.ndarray, q: np.ndarray) -> np.ndarray:
     return np.array([w, *u])
 
 
-def keys_of(world: World, model: Model, state: State, keys: Sequence[KeyPose]) -> Keys:
+def keys_of(world: World, model: Model, state: State, keys: Sequence[KeyPose]) -> PosePath:
     """Poses that are reached at their times, in their order.
 
     Between two keys joints go 10 u^3 - 15 u^4 + 6 u^5 of the way, at rest at both (the motion of
@@ -182,7 +182,7 @@ def keys_of(world: World, model: Model, state: State, keys: Sequence[KeyPose]) -
         part = u**3 * (10 + u * (6 * u - 15))
         time += (time[-1] + (key.time - time[-1]) * u).tolist()
         q += _between(model, q[-1], goal, part)
-    return Keys(np.array(time), np.stack(q, dtype=first.dtype))
+    return PosePath(np.array(time), np.stack(q, dtype=first.dtype))
 
 
 def _between(model: Model, begin: np.ndarray, goal: np.ndarray, part: np.ndarray) -> list:

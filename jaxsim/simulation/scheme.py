@@ -65,7 +65,7 @@ class Scheme:
 
     @property
     def tells_residual(self) -> bool:
-        """Whether a rollout's result has the largest ``info.residual`` of its steps."""
+        """True if a rollout's result has the largest ``info.residual`` of its steps."""
         return False
 
     def init(self, model: Model, state: State) -> State:

@@ -83,7 +83,7 @@ def _files(args: argparse.Namespace) -> list[Path]:
 def _row(
     args: argparse.Namespace, file: Path, character: tuple[Model, RoleLinks]
 ) -> dict[str, Any]:
-    """What the table says of a clip, whose reference is written unless it is there."""
+    """Row of a clip in the table; its reference is written unless it exists."""
     from jaxsim.mocap.quality import failures, quality
     from jaxsim.mocap.reference import save_reference
 

@@ -129,7 +129,7 @@ def _simulated(args: argparse.Namespace) -> Clip:
 
 
 def _stance(args: argparse.Namespace, clip: Clip, scheme: NamingScheme | None) -> Stance | None:
-    """Labels from the file that was given, else found; none for a figure without two feet."""
+    """Labels from the given file, else detected; none for a figure without two feet."""
     from jaxsim.mocap.measures import not_human
     from jaxsim.mocap.stance import label_stance
     from jaxsim.mocap.stance_file import read_stance
@@ -164,7 +164,7 @@ def _run_markers(args: argparse.Namespace) -> int:
 
 
 def report(clip: Clip, scheme: NamingScheme | None, stance: Stance | None) -> str:
-    """What the command prints of a clip."""
+    """Report on a clip, as the command prints it."""
     text = _table(_facts(clip, scheme, stance))
     if stance is None:
         return text

@@ -1,4 +1,4 @@
-"""What ends an episode, by name: functions of a ``PolicyInput``, () bool each."""
+"""Terminations of episodes by name: functions of a ``PolicyInput``, () bool each."""
 
 from collections.abc import Callable
 

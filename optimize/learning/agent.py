@@ -85,7 +85,7 @@ class Statistics(NamedTuple):
         )
 
     def normalise(self, x: Array) -> Array:
-        """As the network sees it."""
+        """Normalise an observation for the network."""
         return normalise(x, self.mean, self.deviation)
 
 

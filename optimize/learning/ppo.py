@@ -168,14 +168,14 @@ class PPO(ActorCritic):
     def _judged(self, state: PPOState, rollout: Rollout) -> ActionBatch:
         """Advantages and returns of single actions."""
         agent = nnx.merge(self._graph, state.params)
-        value = lambda x: agent.critic(state.seen.normalised(x))[..., 0]  # noqa: E731
+        value = lambda x: agent.critic(state.seen.normalise(x))[..., 0]  # noqa: E731
         now, then = value(rollout.observation), value(rollout.seen)
         reward = (1 - self.discount) * rollout.reward
         advantage = advantages(
             reward, now, then, rollout.done, rollout.truncated, self.discount, self.smoothing
         )
         log_deviation = agent.log_deviation[...]
-        mean = agent.actor(state.seen.normalised(rollout.observation))
+        mean = agent.actor(state.seen.normalise(rollout.observation))
         batch = ActionBatch(
             observation=rollout.observation,
             action=mean + jnp.exp(log_deviation) * rollout.noise,
@@ -188,7 +188,7 @@ class PPO(ActorCritic):
     def _loss(self, params: Any, part: ActionBatch, seen: Statistics) -> tuple[Array, Array]:
         """Clipped surrogate with the critic's error, and the policy's change."""
         agent = nnx.merge(self._graph, params)
-        x, log_deviation = seen.normalised(part.observation), agent.log_deviation[...]
+        x, log_deviation = seen.normalise(part.observation), agent.log_deviation[...]
         noise = (part.action - agent.actor(x)) / jnp.exp(log_deviation)
         ratio = log_chance(noise, log_deviation) - part.chance
         grown = jnp.exp(ratio)

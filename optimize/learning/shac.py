@@ -165,11 +165,11 @@ class SHAC(ActorCritic):
             at, weight, total = carry
             noise, last = inputs
             at = _cut(at, self.steepest)
-            action = agent.actor(state.seen.normalised(at.observation)) + deviation * noise
+            action = agent.actor(state.seen.normalise(at.observation)) + deviation * noise
             action = _cut(action, self.steepest)
             after, outcome = self._step(at, action)
             ended = outcome.done | outcome.truncated
-            worth = judge.critic(state.seen.normalised(outcome.observation))[..., 0]
+            worth = judge.critic(state.seen.normalise(outcome.observation))[..., 0]
             worth = jnp.where((ended & ~outcome.done) | (last & ~ended), worth, 0.0)
             earned = (1 - self.discount) * outcome.reward + self.discount * worth
             total = total + jnp.sum(weight * earned)
@@ -186,10 +186,10 @@ class SHAC(ActorCritic):
     def _taught(self, params: Any, state: SHACState, window: Window, key: Array):
         """Parameters whose critic is fitted to the lambda returns that the target critic gives."""
         judge, outcome = nnx.merge(self._graph, state.followed), window.told
-        observed = state.seen.normalised(window.observation).swapaxes(0, 1)
+        observed = state.seen.normalise(window.observation).swapaxes(0, 1)
         now, then = (
             judge.critic(x)[..., 0]
-            for x in (observed, state.seen.normalised(outcome.observation).swapaxes(0, 1))
+            for x in (observed, state.seen.normalise(outcome.observation).swapaxes(0, 1))
         )
         reward = (1 - self.discount) * outcome.reward.T
         ends = outcome.done.T, outcome.truncated.T

@@ -199,7 +199,7 @@ def _change(values: dict[str, Any], key: str, value: Any) -> None:
 
 
 def _table(value: Any, key: str) -> dict[str, Any]:
-    """What is to have a key. Raises KeyError where it is no table."""
+    """Check that a value of the file is a table. Raises KeyError where it is none."""
     if not isinstance(value, dict):
         raise KeyError(f"{key}: the file has {format_value(value)} there, which has no keys")
     return value

@@ -19,7 +19,7 @@ from jaxsim.characters.standing import above_standing
 from jaxsim.fused import fuse
 from jaxsim.model import State
 from jaxsim.simulation.rollout import advance, begin
-from jaxsim.tree_paths import read, written
+from jaxsim.tree_paths import read, write
 from optimize.problems.starts import ANGLE, RATE, sample_values, spread_text, start_states
 from optimize.running.batch import batched
 from optimize.scenarios.find import scenario
@@ -199,8 +199,8 @@ def _program(
 
     def own(friction: Array, shared) -> Scenario:
         dt, _, controller = shared
-        tree = written({**base.tree, "controller": controller}, "model.friction", friction)
-        return base.with_tree(written(tree, "scheme.dt", dt))
+        tree = write({**base.tree, "controller": controller}, "model.friction", friction)
+        return base.with_tree(write(tree, "scheme.dt", dt))
 
     def first(member, shared):
         start, friction = member

@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxsim.fused.builder import ProgramBuilder
 from jaxsim.fused.errors import NoRule
-from jaxsim.fused.lower import Stored, rule, unsupported
+from jaxsim.fused.lower import Stored, no_rule_message, rule
 from jaxsim.fused.rules import tiles
 from jaxsim.fused.rules.elementwise import apply
 from jaxsim.fused.rules.tile_memory import Matrix
@@ -98,7 +98,7 @@ def _across(reduce_rule):
     def across_rule(lowering, eqn, *operands):
         named = any(isinstance(axis, str) for axis in eqn.params["axes"])
         if named or eqn.params["axis_index_groups"] is not None:
-            raise NoRule(unsupported(eqn, lowering.place))
+            raise NoRule(no_rule_message(eqn, lowering.place))
         ends = (SimpleNamespace(params=eqn.params, outvars=[out]) for out in eqn.outvars)
         return [reduce_rule(lowering, end, x) for end, x in zip(ends, operands, strict=True)]
 
