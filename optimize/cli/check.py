@@ -14,7 +14,9 @@ EXAMPLES = "example:\n  jaxsim check my_kip_up.scl && echo good"
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the scripts."""
-    parser.add_argument("script", metavar="SCRIPT", nargs="+", help="files, or shipped scripts")
+    parser.add_argument(
+        "script", metavar="SCRIPT", nargs="+", help="script files, or names of shipped scripts"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

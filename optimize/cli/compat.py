@@ -49,8 +49,13 @@ def fill() -> Mapping[str, str]:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of fit (fields of ``FitOptions``) and of query (of ``Diverse``)."""
     add = parser.add_argument
-    add("action_name", metavar="fit|query|show", choices=ACTIONS, help="what to do")
-    add("scenario", metavar="SCENARIO", nargs="?", help="of fit: a name or a file")
+    add(
+        "action_name",
+        metavar="fit|query|show",
+        choices=ACTIONS,
+        help="fit a model, query it, or show it",
+    )
+    add("scenario", metavar="SCENARIO", nargs="?", help="with fit: scenario, by name or file")
     run_options(parser)
     set_options(parser)
     own = parser.add_argument_group("fit")
@@ -60,20 +65,36 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             type=bounds,
             action="append",
             metavar="PATH=LOWER:UPPER[:SCALE]",
-            help=f"a number of {about}, by label or path; repeatable",
+            help=f"number of {about} with its bounds, by label or path; may be repeated",
         )
     add = own.add_argument
-    add("--method", metavar="NAME", help="{methods} ({method})")
-    add("--outcome", metavar="NAME", help="what counts as success: {outcomes} ({outcome})")
-    add("--samples", type=at_least(1), metavar="N", help="at least ({samples})")
-    add("--seconds", type=positive, metavar="S", help="of a simulation [s] ({seconds})")
-    add("--trials", type=at_least(1), metavar="N", help="starts that must all do ({trials})")
-    add("--seed", type=at_least(0), metavar="S", help="of points, folds, answers ({seed})")
+    add("--method", metavar="NAME", help="sampling method: {methods} ({method})")
+    add("--outcome", metavar="NAME", help="outcome that counts as success: {outcomes} ({outcome})")
+    add("--samples", type=at_least(1), metavar="N", help="number of samples, at least ({samples})")
+    add("--seconds", type=positive, metavar="S", help="duration of a simulation [s] ({seconds})")
+    add(
+        "--trials",
+        type=at_least(1),
+        metavar="N",
+        help="starts of a sample, all of which have to succeed ({trials})",
+    )
+    add("--seed", type=at_least(0), metavar="S", help="seed of samples, folds and answers ({seed})")
     add = parser.add_argument_group("query").add_argument
-    add("--at", type=variants, action="append", metavar="PATH=V,V", help="given; repeatable")
-    add("--count", type=at_least(1), metavar="N", help="answers to each ({count})")
-    add("--margin", type=float, metavar="D", help="least decision of an answer ({margin})")
-    add("--iterations", type=at_least(1), metavar="N", help="that move them apart ({iterations})")
+    add(
+        "--at",
+        type=variants,
+        action="append",
+        metavar="PATH=V,V",
+        help="number of the situation with its values; may be repeated",
+    )
+    add("--count", type=at_least(1), metavar="N", help="answers to each situation ({count})")
+    add("--margin", type=float, metavar="D", help="least decision value of an answer ({margin})")
+    add(
+        "--iterations",
+        type=at_least(1),
+        metavar="N",
+        help="iterations that move the answers apart ({iterations})",
+    )
 
 
 def run(args: argparse.Namespace) -> int:

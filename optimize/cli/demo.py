@@ -32,12 +32,24 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--out",
         default="demo",
         metavar="DIR",
-        help="result folder (%(default)s); begun anew each time",
+        help="result folder, which is emptied first (%(default)s)",
     )
-    add("--generations", type=at_least(1), default=5, metavar="N", help="(%(default)s)")
-    add("--population", type=at_least(4), default=20, metavar="P", help="(%(default)s)")
-    add("--seed", type=at_least(0), default=0, metavar="S", help="(%(default)s)")
-    add("--no-open", action="store_true", help="only print where the page is")
+    add(
+        "--generations",
+        type=at_least(1),
+        default=5,
+        metavar="N",
+        help="generations of the search (%(default)s)",
+    )
+    add(
+        "--population",
+        type=at_least(4),
+        default=20,
+        metavar="P",
+        help="candidates of a generation (%(default)s)",
+    )
+    add("--seed", type=at_least(0), default=0, metavar="S", help="seed of the search (%(default)s)")
+    add("--no-open", action="store_true", help="print where the page is, and do not open it")
 
 
 def run(args: argparse.Namespace) -> int:

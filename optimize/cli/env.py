@@ -24,13 +24,23 @@ examples:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add NAME, --agent, --set and the size of the batch."""
     add = parser.add_argument
-    add("scenario", metavar="NAME", help="a scenario with an [environment]")
-    add("--agent", default="zero", metavar="A", help="zero, random, or a policy's file (zero)")
-    add("--seconds", type=within("seconds"), default=5.0, metavar="S", help="of each member (5)")
-    add("--members", type=at_least(1), default=64, metavar="N", help="characters (64)")
-    add("--seed", type=at_least(0), default=0, metavar="S", help="of the random numbers (0)")
-    add("--out", metavar="DIR", help="folder for the page of one motion (zero, or a policy)")
-    add("--json", action="store_true", help="print as JSON")
+    add("scenario", metavar="NAME", help="scenario with an [environment]")
+    add("--agent", default="zero", metavar="A", help="agent: zero, random, or a policy file (zero)")
+    add(
+        "--seconds",
+        type=within("seconds"),
+        default=5.0,
+        metavar="S",
+        help="duration of each episode [s] (5)",
+    )
+    add("--members", type=at_least(1), default=64, metavar="N", help="episodes of the batch (64)")
+    add("--seed", type=at_least(0), default=0, metavar="S", help="seed of the random numbers (0)")
+    add(
+        "--out",
+        metavar="DIR",
+        help="folder for the page of one motion, of the agent zero or a policy",
+    )
+    add("--json", action="store_true", help="print the result as JSON")
     set_options(parser)
 
 

@@ -26,8 +26,10 @@ def fill() -> Mapping[str, str]:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add --out and --only."""
     add = parser.add_argument
-    add("--out", required=True, metavar="DIR", help="result folder; a folder in it for each")
-    add("--only", metavar="NAME", help="this one alone")
+    add(
+        "--out", required=True, metavar="DIR", help="result folder, with a folder for each scenario"
+    )
+    add("--only", metavar="NAME", help="scenario to simulate (all)")
 
 
 def run(args: argparse.Namespace) -> int:

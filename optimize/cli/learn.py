@@ -32,14 +32,19 @@ examples:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of learning; those of the method are PATH=VALUE, as --set has them."""
     add = parser.add_argument
-    add("scenario", metavar="NAME", nargs="?", help="a scenario (jaxsim list); not with --resume")
-    add("--method", metavar="M", help="ppo, shac, es or cma ({method})")
-    add("--updates", type=at_least(1), metavar="N", help="in all ({updates})")
-    add("--seed", type=at_least(0), metavar="S", help="of all random numbers ({seed})")
+    add("scenario", metavar="NAME", nargs="?", help="scenario (jaxsim list); not with --resume")
+    add("--method", metavar="M", help="learning method: ppo, shac, es or cma ({method})")
+    add(
+        "--updates",
+        type=at_least(1),
+        metavar="N",
+        help="updates in all, those before a resume among them ({updates})",
+    )
+    add("--seed", type=at_least(0), metavar="S", help="seed of all random numbers ({seed})")
     add("--runs", type=at_least(1), metavar="R",
-        help="with seeds from S on, one after the other, a folder each ({runs})")  # fmt: skip
+        help="runs one after the other, seeds from --seed on, a folder each ({runs})")  # fmt: skip
     add("--option", action="append", default=[], metavar="NAME=VALUE",
-        help="of the method, as members=512; may be given again")  # fmt: skip
+        help="option of the method, as members=512; may be repeated")  # fmt: skip
     run_options(parser)
     set_options(parser)
 

@@ -17,7 +17,9 @@ examples:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add NAME, a scenario to describe."""
-    parser.add_argument("what", metavar="NAME", nargs="?", help="more of this one")
+    parser.add_argument(
+        "what", metavar="NAME", nargs="?", help="scenario, script or character to describe"
+    )
     parser.add_argument(
         "--keys",
         action="store_true",

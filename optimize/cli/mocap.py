@@ -44,22 +44,27 @@ BAR = 64  # characters of a stance bar
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the file, what it does not define, and what is to be written."""
     add = parser.add_argument
-    add("files", nargs="+", metavar="FILE", help="a .bvh, .amc, .npz or .c3d file, trajectory.npz;"
-        " several, or a folder: each is put on the character")  # fmt: skip
-    add("--skeleton", metavar="FILE", help="the .asf file of an .amc file")
+    add("files", nargs="+", metavar="FILE", help="clip: a .bvh, .amc, .npz or .c3d file, or"
+        " trajectory.npz; several, or a folder: each is retargeted to the character")  # fmt: skip
+    add("--skeleton", metavar="FILE", help=".asf file of an .amc file")
     add(
         "--rate",
         type=positive,
         metavar="HZ",
-        help="frames a second, where the file tells none; of many, of .amc",
+        help="frames a second [1/s], where the file lacks them; of several files, for .amc",
     )
-    add("--unit", help="of lengths in the file: m, cm, mm, inch, foot, cmu, or its metres")
-    add("--up", metavar="AXIS", help="the file's axis that is up: Y, Z, -X, ...")
-    add("--all-rows", action="store_true", help="keep a pose before the motion")
-    add("--stance", metavar="FILE", help="stance labels that were edited, in place of found ones")
-    add("--out", metavar="DIR", help="folder for what is written")
     add(
-        "--to", metavar="FILE", help="write it, with --character as that moves: .bvh, .glb or .gltf"
+        "--unit",
+        help="unit of lengths in the file: m, cm, mm, inch, foot, cmu, or metres (detected)",
+    )
+    add("--up", metavar="AXIS", help="vertical axis of the file: Y, Z, -X, ... (detected)")
+    add("--all-rows", action="store_true", help="retain a calibration pose before the motion")
+    add("--stance", metavar="FILE", help="file of stance labels, in place of detected ones")
+    add("--out", metavar="DIR", help="folder for pages, plots and references")
+    add(
+        "--to",
+        metavar="FILE",
+        help="write the motion, with --character that of the character: .bvh, .glb or .gltf",
     )
     retargeting.add_options(parser)
 

@@ -50,34 +50,59 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     set_options(parser)
     numbers_option(parser)
     add = parser.add_argument
-    add("--scenario", metavar="NAME", help="push, near_wall, ..., or a file ({scenario})")
-    add("--link", metavar="NAME", help="that is pushed, by name or role ({link})")
+    add("--scenario", metavar="NAME", help="scenario: push, near_wall, ..., or a file ({scenario})")
+    add("--link", metavar="NAME", help="link that is pushed, by name or role ({link})")
     add(
         "--vary",
         type=variants,
         action="append",
         metavar="PATH=V,V",
-        help="a number of the scenario; repeatable",
+        help="number of the scenario with its values, a map each; may be repeated",
     )
-    add("--starts", type=at_least(1), metavar="N", help="slightly different ones ({starts})")
-    add("--directions", type=at_least(1), metavar="N", help="around the body ({directions})")
-    add("--durations", type=several, metavar="S,S", help="of a push [s] ({durations})")
-    add("--resolution", type=positive, metavar="N", help="steps of the force [N] ({resolution})")
-    add("--strongest", type=positive, metavar="N", help="force that is tried [N] ({strongest})")
+    add(
+        "--starts",
+        type=at_least(1),
+        metavar="N",
+        help="starts of each cell, with slightly different poses and speeds ({starts})",
+    )
+    add(
+        "--directions",
+        type=at_least(1),
+        metavar="N",
+        help="directions of the push around the body ({directions})",
+    )
+    add("--durations", type=several, metavar="S,S", help="durations of the push [s] ({durations})")
+    add(
+        "--resolution",
+        type=positive,
+        metavar="N",
+        help="steps of the force in the bisection [N] ({resolution})",
+    )
+    add(
+        "--strongest",
+        type=positive,
+        metavar="N",
+        help="largest force that is tried [N] ({strongest})",
+    )
     add(
         "--checks",
         type=at_least(0),
         metavar="K",
-        help="weaker forces that are tried too ({checks})",
+        help="weaker forces below the edge that are tried too ({checks})",
     )
     add(
         "--seconds",
         type=positive,
         metavar="S",
-        help="to stand after the longest push [s] ({seconds})",
+        help="time to stand after the longest push [s] ({seconds})",
     )
-    add("--seed", type=at_least(0), metavar="S", help="of the starts ({seed})")
-    add("--chunk", type=at_least(1), metavar="N", help="cells that are done together ({chunk})")
+    add("--seed", type=at_least(0), metavar="S", help="seed of the starts ({seed})")
+    add(
+        "--chunk",
+        type=at_least(1),
+        metavar="N",
+        help="cells computed at a time, and saved together ({chunk})",
+    )
     cluster_option(parser)
 
 

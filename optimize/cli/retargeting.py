@@ -22,10 +22,22 @@ REFERENCE, PLOTS = "reference.npz", "quality.png"
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the character, and the options of its retargeting."""
     add = parser.add_argument_group("retargeting").add_argument
-    add("--character", metavar="NAME", help="put the clip on a character, or an .xml or .urdf file")
-    add("--joints", metavar="FILE", help='a joint map in a TOML file, or "guess"')
-    add("--alignment", choices=("rest", "geometry"), help="by the zero pose, or by the motion")
-    add("--pin", action="store_true", help="keep standing feet in one place")
+    add(
+        "--character",
+        metavar="NAME",
+        help="character to retarget to: a name, or an .xml or .urdf file",
+    )
+    add(
+        "--joints",
+        metavar="FILE",
+        help='TOML file that maps joints to roles, or "guess" (by names)',
+    )
+    add(
+        "--alignment",
+        choices=("rest", "geometry"),
+        help="alignment of skeleton and character: by the zero pose, or by the motion",
+    )
+    add("--pin", action="store_true", help="pin standing feet in one place")
 
 
 def check_options(args: argparse.Namespace) -> None:

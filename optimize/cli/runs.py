@@ -31,10 +31,10 @@ HEAD = ("run", "state", "done", "best", "judged", "evaluations", "time", "scenar
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the folder, and the outputs for its runs."""
-    parser.add_argument("folder", metavar="DIR", help="a folder of runs, or of one")
+    parser.add_argument("folder", metavar="DIR", help="folder of runs, or of one run")
     group = parser.add_mutually_exclusive_group()
     group.add_argument(
-        "--compare", nargs=2, metavar=("A", "B"), help="what differs between two, as DIR has them"
+        "--compare", nargs=2, metavar=("A", "B"), help="show what differs between two runs of DIR"
     )
     group.add_argument("--plot", metavar="FILE.png", help="draw the histories of the searches")
     group.add_argument(

@@ -25,38 +25,68 @@ if TYPE_CHECKING:
 def general_options(parser: argparse.ArgumentParser, runs_code: bool = True) -> None:
     """Add the options of every command; runs_code: whether Python files of users run there."""
     group = parser.add_argument_group("general")
-    group.add_argument("--device", choices=("cpu", "gpu"), help="where to compute")
+    group.add_argument("--device", choices=("cpu", "gpu"), help="device to compute on")
     group.add_argument(
         "--backend",
         choices=("fused", "xla"),
-        help="one kernel a rollout (default for planar characters), or XLA",
-    )
-    group.add_argument("--precision", choices=("float32", "float64"), help="of the numbers")
-    group.add_argument(
-        "--no-cache", action="store_true", help="do not keep compiled programs for the next time"
+        help="back end: one fused kernel a rollout, or XLA (fused for planar characters)",
     )
     group.add_argument(
-        "--quiet", action="store_true", help="no progress bar, no word of what compiles for long"
+        "--precision", choices=("float32", "float64"), help="precision of the computation"
+    )
+    group.add_argument(
+        "--no-cache", action="store_true", help="do not save compiled programs for the next start"
+    )
+    group.add_argument(
+        "--quiet",
+        action="store_true",
+        help="show no progress bars and no notices of long compilations",
     )
     if runs_code:
         group.add_argument(
             "--trust",
             dest="trust_files",
             action="store_true",
-            help="run Python files that scenarios and run folders name, wherever they are; without"
-            " it those outside of the working folder are asked about",
+            help="run Python files named by scenarios and run folders without asking, also those"
+            " outside of the working folder",
         )
-    group.add_argument("--debug", action="store_true", help="show where an error comes from")
+    group.add_argument("--debug", action="store_true", help="show the traceback of an error")
 
 
-def set_options(parser: argparse.ArgumentParser) -> None:
+class _RenamedOption(argparse.Action):
+    """Earlier name of an option: it works for one version, with a warning."""
+
+    def __init__(self, *args: Any, target: argparse.Action, **options: Any):
+        super().__init__(*args, **options)
+        self.target = target
+
+    def __call__(self, parser, namespace, values, option_string=None) -> None:
+        say(f"jaxsim: {option_string} is now {self.target.option_strings[0]}; use that")
+        self.target(parser, namespace, values, option_string)
+
+
+def renamed_option(group: Any, earlier: str, target: argparse.Action) -> None:
+    """Add the earlier name of an option, which the help does not show."""
+    group.add_argument(
+        earlier,
+        action=_RenamedOption,
+        target=target,
+        dest=target.dest,
+        nargs=target.nargs,
+        type=target.type,
+        help=argparse.SUPPRESS,
+        default=target.default,
+    )
+
+
+def set_options(parser: Any) -> None:
     """Add --set, which changes a scenario; ``settings`` reads it."""
     parser.add_argument(
         "--set",
         action="append",
         default=[],
         metavar="PATH=VALUE",
-        help="a key of the scenario's file, or a number by label or path; may be given again",
+        help="setting: a key of the scenario's file, or a number by label or path; may be repeated",
     )
 
 
@@ -65,7 +95,8 @@ def numbers_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--numbers",
         metavar="FILE",
-        help="numbers by label or path: best.json of jaxsim tune, or the name of shipped ones",
+        help="numbers of the controller, by label or path: best.json of jaxsim tune, or a shipped"
+        " set by name",
     )
 
 
@@ -91,13 +122,13 @@ def _value(text: str) -> Any:
 def run_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of a run in a folder that can be resumed; see ``run_arguments``."""
     add = parser.add_argument
-    add("--out", required=True, metavar="DIR", help="result folder: new, or with --resume its own")
-    add("--resume", action="store_true", help="go on with the run in DIR, with its options")
+    add("--out", required=True, metavar="DIR", help="result folder, a new one unless --resume")
+    add("--resume", action="store_true", help="resume the run in DIR, with its options")
     add(
         "--accept-changes",
         action="store_true",
-        help="with --resume: go on although script, options, model or code have changed, and note"
-        " it in the history",
+        help="with --resume: resume although script, options, model or code have changed; the"
+        " history notes it",
     )
 
 
@@ -106,8 +137,8 @@ def cluster_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cluster",
         metavar="WHERE",
-        help="workers of Dask: a number of processes of this machine, a scheduler's address"
-        " (tcp://host:8786), or slurm:JOBS",
+        help="Dask workers that share the work: a number of local processes, a scheduler's address"
+        " (tcp://host:8786), or slurm:JOBS (none)",
     )
 
 

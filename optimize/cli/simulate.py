@@ -52,15 +52,15 @@ def fill() -> Mapping[str, str]:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add NAME, --set, --numbers, --out and the arguments of ``simulate``."""
     add = parser.add_argument
-    add("what", metavar="NAME", help="a scenario, a script, a character: by name, or a file")
+    add("what", metavar="NAME", help="scenario, script or character: a name, or a file")
     set_options(parser)
     numbers_option(parser)
-    add("--start", metavar="POSE", help="where the character begins: standing, supine, prone, ...")
-    add("--seconds", type=within("seconds"), metavar="S", help="how long [s] (the scenario's)")
+    add("--start", metavar="POSE", help="start pose: standing, supine, prone, ... (the scenario's)")
+    add("--seconds", type=within("seconds"), metavar="S", help="duration [s] (the scenario's)")
     add("--dt", type=within("dt"), metavar="S", help="time step [s] (the scenario's)")
-    add("--fps", type=within("fps"), metavar="N", help="frames kept a second ({fps})")
-    add("--objective", metavar="NAME", help="judge the motion too (see jaxsim tune --help)")
-    add("--out", metavar="DIR", help="folder for the results; its other files stay")
+    add("--fps", type=within("fps"), metavar="N", help="recorded frames a second [1/s] ({fps})")
+    add("--objective", metavar="NAME", help="objective to evaluate too (see jaxsim tune --help)")
+    add("--out", metavar="DIR", help="folder for the results; other files in it stay")
     add("--json", action="store_true", help="print the summary as JSON")
 
 

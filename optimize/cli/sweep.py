@@ -71,14 +71,19 @@ def fill() -> dict[str, str]:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add NAME, the arguments of ``sweep``, and the outputs for its result."""
     add = parser.add_argument
-    add("what", metavar="NAME", nargs="?", help="a scenario or script; not with --resume")
+    add(
+        "what",
+        metavar="NAME",
+        nargs="?",
+        help="scenario or script (jaxsim list); not with --resume",
+    )
     add(
         "--vary",
         dest="values",
         type=spread,
         action="append",
         metavar="PATH=VALUES",
-        help="a number, see below; may be repeated",
+        help="number that varies, by label or path, with its values, see below; may be repeated",
     )
     add(
         "--measure",
@@ -86,32 +91,55 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=lambda text: text.split(","),
         action="extend",
         metavar="NAME,NAME",
-        help="what to measure, also FILE.py:NAME ({default})",
+        help="measures of each member, also FILE.py:NAME ({default})",
     )
     add(
         "--edge",
         type=edge,
         metavar="PATH=START:END:PARTS",
-        help="in place of measures: how far this number may go from START before --holds does not,"
-        " by bisection of so many parts",
+        help="in place of --measure: largest change of a number from START towards END with which"
+        " --holds is still met, by bisection of PARTS intervals",
     )
-    add("--holds", metavar="NAME", help="a measure that is 1 where it does (standing)")
-    add("--starts", type=at_least(1), metavar="N", help="slightly different ones (1)")
-    add("--sample", choices=("random", "sobol"), help="how what is drawn is drawn (random)")
-    add("--count", type=at_least(1), metavar="N", help="how many samples ({count})")
+    add(
+        "--holds",
+        metavar="NAME",
+        help="with --edge: measure that is 1 where the motion counts as good (standing)",
+    )
+    add(
+        "--starts",
+        type=at_least(1),
+        metavar="N",
+        help="starts of each member, with slightly different poses and speeds (1)",
+    )
+    add(
+        "--sample",
+        choices=("random", "sobol"),
+        help="sampling of numbers that are given a distribution (random)",
+    )
+    add("--count", type=at_least(1), metavar="N", help="samples of the distributions ({count})")
     add(
         "--sensitivity",
         action="store_true",
-        help="Sobol indices of each measure: count times the drawn numbers + 2 samples",
+        help="Sobol indices of each measure, from --count times (sampled numbers + 2) samples",
     )
-    add("--seed", type=at_least(0), metavar="S", help="of starts and samples ({seed})")
-    add("--seconds", type=within("seconds"), metavar="S", help="of a motion (the scenario's)")
-    add("--chunk", type=at_least(1), metavar="N", help="members in memory at a time ({chunk})")
+    add("--seed", type=at_least(0), metavar="S", help="seed of starts and samples ({seed})")
+    add(
+        "--seconds",
+        type=within("seconds"),
+        metavar="S",
+        help="duration of a motion [s] (the scenario's)",
+    )
+    add(
+        "--chunk",
+        type=at_least(1),
+        metavar="N",
+        help="members simulated at a time, and saved together ({chunk})",
+    )
     run_options(parser)
     cluster_option(parser)
     set_options(parser)
-    add("--plot", action="store_true", help="a picture of each measure")
-    add("--csv", action="store_true", help="a table too (sweep.csv), a line a member")
+    add("--plot", action="store_true", help="draw a picture of each measure")
+    add("--csv", action="store_true", help="write a table too (sweep.csv), a line a member")
 
 
 def run(args: argparse.Namespace) -> int:

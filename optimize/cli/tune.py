@@ -14,6 +14,7 @@ from optimize.cli.shared import (
     cluster_option,
     generations_setting,
     given_options,
+    renamed_option,
     run_arguments,
     run_options,
     say,
@@ -28,13 +29,12 @@ if TYPE_CHECKING:
     from optimize.tuning.tune import TuneResult
 
 DESCRIPTION = """\
-Tune numbers of a scenario, by evolution or along a gradient: those of a script that are marked with
-'@', as in [waist @30]; the weights and the gait of a scene of goals; or any number by its path or
-label. The result folder keeps all that is needed to run it again: options, versions, history,
-checkpoint, the best numbers (for jaxsim pushmap --numbers), and of a script the best text, its
-motion and plots."""
+Tune numbers of a scenario by evolution or along a gradient: numbers of a script that are marked
+with '@', as in [waist @30]; weights and gait of a controller by goals; or any number by its path
+or label. The result folder has options, versions, history, checkpoint, the best numbers (for jaxsim
+pushmap --numbers), and for a script the best text, its motion and plots."""
 EXAMPLES = """\
-objectives, or FILE.py:NAME of your own (an Objective, a Term, or a function of a sample):
+objectives, or FILE.py:NAME (an Objective, a Term, or a function of a sample):
 {objectives}
 
 examples:
@@ -44,16 +44,16 @@ examples:
   jaxsim tune push --objective survive --pushes 450,650 --trials 16 --sigma 0.15 --out runs/b
   jaxsim tune push --objective survive --pushes 450 --tune gait.time=0.3:1.5:log --out runs/g
   jaxsim tune push --objective survive --pushes 350 --trials 16 --out runs/all \\
-      --also character.build=child pushes=120 --also character.friction=0.2 pushes=200
+      --variant character.build=child pushes=120 --variant character.friction=0.2 pushes=200
   jaxsim tune push --objective capture --method adam --pushes 450 --out runs/d
   jaxsim tune sit_to_stand_quick --objective quick-rise --runs 16 --restarts ipop --out runs/r
   jaxsim tune sit_to_stand_quick --objective quick-rise --method cma:40,adam:20 --out runs/p
   jaxsim tune sit_to_stand_quick --objective quick-rise --runs 8 --front time,energy \\
-      --each weights.energy=2e-6,2e-5,2e-4,2e-3 --out runs/front
-  jaxsim tune kip_up --objective athletic-kip-up --trials 8 --fresh --spread 0,0.05 \\
-      --draw model.friction=0.5:0.8 --out runs/sure
-  jaxsim tune --out runs/kip --resume                       go on after an interrupt
-  jaxsim tune --out runs/kip --resume --generations 200     go on for longer"""
+      --by-run weights.energy=2e-6,2e-5,2e-4,2e-3 --out runs/front
+  jaxsim tune kip_up --objective athletic-kip-up --trials 8 --resample --spread 0,0.05 \\
+      --sample model.friction=0.5:0.8 --out runs/sure
+  jaxsim tune --out runs/kip --resume                       resume after an interrupt
+  jaxsim tune --out runs/kip --resume --generations 200     resume with more generations"""
 
 
 def fill() -> Mapping[str, str]:
@@ -68,52 +68,28 @@ def fill() -> Mapping[str, str]:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add NAME, --objective, the options of the folder, and those of ``TuneOptions``."""
-    add = parser.add_argument
-    add(
+    parser.add_argument(
         "scenario",
         metavar="NAME",
         nargs="?",
-        help="a scenario or script (jaxsim list); not with --resume",
+        help="scenario or script (jaxsim list); not with --resume",
     )
-    add("--objective", metavar="NAME", help="what is wanted, see below")
-    add("--generations", type=at_least(1), metavar="N", help="how many in all ({generations})")
-    add(
-        "--population", type=at_least(4), metavar="P", help="members of a generation ({population})"
-    )
-    add("--seed", type=at_least(0), metavar="S", help="of the random numbers ({seed})")
-    add("--sigma", type=positive, metavar="X", help="first step size ({sigma})")
-    _trial_options(parser)
-    _search_options(parser)
-    add(
-        "--pushes",
-        type=pushes,
-        metavar="N,N@DEG",
-        help="at the pelvis, in turn: from 8 sides [N], or in a direction, 0 forward, 90 left",
-    )
-    add("--pushed-at", type=positive, metavar="S", help="when they begin [s] ({pushed_at})")
-    add(
-        "--also",
-        nargs="+",
-        action="append",
-        metavar="PATH=VALUE",
-        help="judge by as many motions with these settings too, of which pushes=N,N@DEG are pushes"
-        " of their own; may be repeated",
-    )
+    parser.add_argument("--objective", metavar="NAME", help="objective to minimise, see below")
     run_options(parser)
+    _scenario_options(parser.add_argument_group("scenario"))
+    _search_options(parser.add_argument_group("search"))
+    _trial_options(parser.add_argument_group("trials of a candidate"))
     cluster_option(parser)
-    set_options(parser)
-    add(
-        "--seconds",
-        type=within("seconds"),
-        metavar="S",
-        help="of a simulation [s] (the objective's)",
-    )
-    add("--dt", type=within("dt"), metavar="S", help="time step of the search [s] ({dt})")
-    add("--judge-dt", type=within("dt"), metavar="S", help="and of the judgement [s] ({judge_dt})")
+
+
+def _scenario_options(group: Any) -> None:
+    """Add what is tuned, and the settings that stay as they are."""
+    add = group.add_argument
+    set_options(group)
     add(
         "--free",
         choices=("marked", "all"),
-        help="numbers marked with '@', or every one ({free})",
+        help="numbers of a script to tune: those marked with '@', or all of them ({free})",
     )
     add(
         "--tune",
@@ -121,84 +97,179 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=bounds,
         action="append",
         metavar="PATH=LOWER:UPPER[:SCALE]",
-        help="what varies, by path or label, as in model.friction=0.4:1.2; the scale may be log;"
-        " may be repeated",
+        help="number to tune, by path or label, with its bounds, as model.friction=0.4:1.2; SCALE"
+        " may be log; may be repeated",
     )
+    add(
+        "--pushes",
+        type=pushes,
+        metavar="N,N@DEG",
+        help="forces [N] that push the pelvis, one a trial: from 8 sides, or towards a direction"
+        " [deg], 0 forward, 90 left",
+    )
+    add("--pushed-at", type=positive, metavar="S", help="start of the pushes [s] ({pushed_at})")
+    add(
+        "--seconds",
+        type=within("seconds"),
+        metavar="S",
+        help="duration of a simulation [s] (the objective's)",
+    )
+    add("--dt", type=within("dt"), metavar="S", help="time step of the search [s] ({dt})")
+    judge = add(
+        "--final-dt",
+        dest="judge_dt",
+        type=within("dt"),
+        metavar="S",
+        help="time step of the final evaluation of a script [s] ({judge_dt})",
+    )
+    renamed_option(group, "--judge-dt", judge)
+
+
+def _trial_options(group: Any) -> None:
+    """Add the options of a candidate's trials: their number, variation and aggregation."""
+    add = group.add_argument
+    add(
+        "--trials",
+        type=at_least(1),
+        metavar="N",
+        help="simulations by which a candidate is evaluated ({trials})",
+    )
+    score = add(
+        "--aggregate",
+        dest="score",
+        metavar="HOW",
+        help="aggregation of the trials to a fitness: mean, worst, cvar:SHARE (mean of the worst"
+        " share) or success (success rate) ({score})",
+    )
+    renamed_option(group, "--score", score)
+    add(
+        "--spread",
+        type=deviations,
+        metavar="A,V",
+        help="standard deviation of the starts of the trials: joint angles [rad], joint rates"
+        " [rad/s] ({spread})",
+    )
+    draw = add(
+        "--sample",
+        dest="draw",
+        type=bounds,
+        action="append",
+        metavar="PATH=LOWER:UPPER",
+        help="number that is sampled for each trial, as model.friction=0.5:0.8; may be repeated",
+    )
+    renamed_option(group, "--draw", draw)
     add(
         "--vary",
         dest="variants",
         type=variants,
         action="append",
         metavar="PATH=V,V",
-        help="values that the trials take in turn; may be repeated",
+        help="values of a number that the trials take in turn; may be repeated",
     )
-
-
-def _trial_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a member's trials: their number, variation and aggregation."""
-    add = parser.add_argument
-    add(
-        "--trials",
-        type=at_least(1),
-        metavar="N",
-        help="judge each member by N motions ({trials})",
-    )
-    add("--score", metavar="S", help="of these: mean, worst, cvar:SHARE or success ({score})")
-    add("--spread", type=deviations, metavar="A,V", help="of joints in their starts [rad], [rad/s]")
-    add(
-        "--draw",
-        type=bounds,
-        action="append",
-        metavar="PATH=LOWER:UPPER",
-        help="a number that each of them draws, as model.friction=0.5:0.8; may be repeated",
-    )
-    add(
-        "--fresh",
+    fresh = add(
+        "--resample",
+        dest="fresh",
         action="store_const",
         const=True,
-        help="draw them anew each generation; a mean that stands in nearly all starts is kept",
+        help="sample the trials again in each generation; the result is the mean of a generation"
+        " that passes --checks",
     )
-    add("--checks", type=at_least(1), metavar="N", help="starts that choose it ({checks})")
-    add("--sure", type=float, metavar="SHARE", help="of these it has to stand in ({sure})")
-    add("--racing", type=at_least(0), metavar="N", help="after N the worse half gets no more")
+    renamed_option(group, "--fresh", fresh)
+    add(
+        "--checks",
+        type=at_least(1),
+        metavar="N",
+        help="with --resample: starts that evaluate a mean ({checks})",
+    )
+    sure = add(
+        "--success-rate",
+        dest="sure",
+        type=float,
+        metavar="SHARE",
+        help="with --resample: success rate over --checks that a mean needs ({sure})",
+    )
+    renamed_option(group, "--sure", sure)
+    racing = add(
+        "--halve-after",
+        dest="racing",
+        type=at_least(0),
+        metavar="N",
+        help="early stopping: after N trials the worse half of the candidates gets no more (never)",
+    )
+    renamed_option(group, "--racing", racing)
+    also = add(
+        "--variant",
+        dest="also",
+        nargs="+",
+        action="append",
+        metavar="PATH=VALUE",
+        help="further scenario by which candidates are evaluated: the first one with these"
+        " settings; pushes=N,N@DEG are pushes of its own; may be repeated",
+    )
+    renamed_option(group, "--also", also)
 
 
-def _search_options(parser: argparse.ArgumentParser) -> None:
+def _search_options(group: Any) -> None:
     """Add the options of the search method, and the number of searches that run together."""
-    add = parser.add_argument
+    add = group.add_argument
     add(
         "--method",
         metavar="M",
-        help="cma, sep-cma, openai-es, random, an optimiser of optax (adam, or adam@0.1 with its"
-        " learning rate in step sizes), or a chain, as cma:40,adam:20 ({method})",
+        help="search method: cma, sep-cma, openai-es, random, an optimiser of optax (adam, or"
+        " adam@0.1 with its learning rate in step sizes), or a chain, as cma:40,adam:20 ({method})",
     )
     add(
-        "--trust-derivative",
-        dest="trust",
-        action="store_const",
-        const=True,
-        help="follow a derivative though the loss falls by less than half of what it promises",
+        "--generations",
+        type=at_least(1),
+        metavar="N",
+        help="generations in all, those before a resume among them ({generations})",
     )
-    add("--restarts", choices=("ipop", "bipop"), help="of cma, with populations that grow")
+    add(
+        "--population",
+        type=at_least(4),
+        metavar="P",
+        help="candidates of a generation ({population})",
+    )
+    add("--seed", type=at_least(0), metavar="S", help="seed of the random numbers ({seed})")
+    add(
+        "--sigma",
+        type=positive,
+        metavar="X",
+        help="initial step size, in the scales of the numbers ({sigma})",
+    )
+    add(
+        "--restarts",
+        choices=("ipop", "bipop"),
+        help="restarts of cma with growing populations (none)",
+    )
     add(
         "--runs",
         type=at_least(1),
         metavar="R",
-        help="with seeds from S on, as one program ({runs})",
+        help="searches that run as one program, with seeds from --seed on ({runs})",
     )
-    add(
-        "--each",
+    each = add(
+        "--by-run",
+        dest="each",
         type=variants,
         action="append",
         metavar="NAME=V,V",
         help="values that the runs take in turn: sigma, population, weights.NAME, or any number of"
         " the scenario by path or label; may be repeated",
     )
+    renamed_option(group, "--each", each)
     add(
         "--front",
         type=lambda text: text.split(","),
         metavar="TERM,TERM",
-        help="keep the members that no other excels in these terms of the objective",
+        help="terms of the objective whose Pareto front is saved",
+    )
+    add(
+        "--trust-derivative",
+        dest="trust",
+        action="store_const",
+        const=True,
+        help="follow a gradient although the loss decreases by less than half of what it predicts",
     )
 
 
@@ -227,15 +298,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def parse_variant(texts: list[str]) -> dict[str, Any]:
-    """Parse a variant of --also. Raises ValueError for what cannot be read."""
+    """Parse a scenario of --variant. Raises ValueError for what cannot be read."""
     own: dict[str, Any] = {}
     for text in texts:
         if text.startswith("pushes="):
             try:
                 own["pushes"] = pushes(text.removeprefix("pushes="))
             except argparse.ArgumentTypeError as error:
-                raise ValueError(f"--also {' '.join(texts)}: {error}") from None
-    return {"set": settings((t for t in texts if not t.startswith("pushes=")), "--also"), **own}
+                raise ValueError(f"--variant {' '.join(texts)}: {error}") from None
+    return {"set": settings((t for t in texts if not t.startswith("pushes=")), "--variant"), **own}
 
 
 def setting(args: argparse.Namespace, kept: Mapping[str, Any]) -> Setting:

@@ -40,18 +40,53 @@ def fill() -> Mapping[str, str]:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add NAME, --set and the fields of ``VerdictOptions``."""
     add = parser.add_argument
-    add("names", metavar="NAME", nargs="+", help="a scenario or script, by name or file")
+    add("names", metavar="NAME", nargs="+", help="scenario or script, by name or file")
     set_options(parser)
-    add("--starts", type=at_least(1), metavar="N", help="slightly different ones ({starts})")
-    add("--angle", type=coefficient, metavar="X", help="of their joints [rad] ({angle})")
-    add("--rate", type=coefficient, metavar="X", help="of these' speeds [rad/s] ({rate})")
-    add("--friction", type=several, metavar="A,B", help="from, to ({friction})")
-    add("--dts", type=several, metavar="S,S", help="time steps [s] ({dts})")
-    add("--seconds", type=within("seconds"), metavar="S", help="of a motion [s] ({seconds})")
-    add("--still", type=positive, metavar="S", help="at its end, to stand [s] ({still})")
-    add("--wanted", type=coefficient, metavar="X", help="share of the starts ({wanted})")
-    add("--seed", type=at_least(0), metavar="S", help="of what is random ({seed})")
-    add("--scheme", choices=SCHEMES, help="the columns of it alone")
+    add(
+        "--starts",
+        type=at_least(1),
+        metavar="N",
+        help="starts, with slightly different poses and speeds ({starts})",
+    )
+    add(
+        "--angle",
+        type=coefficient,
+        metavar="X",
+        help="standard deviation of the joint angles of the starts [rad] ({angle})",
+    )
+    add(
+        "--rate",
+        type=coefficient,
+        metavar="X",
+        help="standard deviation of the joint rates of the starts [rad/s] ({rate})",
+    )
+    add(
+        "--friction",
+        type=several,
+        metavar="A,B",
+        help="range of the friction coefficient, sampled for each start ({friction})",
+    )
+    add("--dts", type=several, metavar="S,S", help="time steps, a column each [s] ({dts})")
+    add(
+        "--seconds",
+        type=within("seconds"),
+        metavar="S",
+        help="duration of a motion [s] ({seconds})",
+    )
+    add(
+        "--still",
+        type=positive,
+        metavar="S",
+        help="time at the end in which it has to stand [s] ({still})",
+    )
+    add(
+        "--wanted",
+        type=coefficient,
+        metavar="X",
+        help="success rate below which a column fails ({wanted})",
+    )
+    add("--seed", type=at_least(0), metavar="S", help="seed of the starts ({seed})")
+    add("--scheme", choices=SCHEMES, help="scheme whose columns are computed (all)")
 
 
 def run(args: argparse.Namespace) -> int:

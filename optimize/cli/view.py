@@ -25,12 +25,12 @@ examples:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the folder, and --at."""
-    parser.add_argument("folder", metavar="DIR", help="a result folder, or a page")
+    parser.add_argument("folder", metavar="DIR", help="result folder, or page")
     parser.add_argument(
         "--at",
         type=coordinates,
         metavar="NAME=X,NAME=X",
-        help="a member of a sweep, by its numbers (a part of a name will do), sample or start",
+        help="member of a sweep to play, by its numbers (part of a name suffices), sample or start",
     )
 
 
