@@ -1,10 +1,12 @@
-"""The guides do what they say: their blocks of code run, in order, in a folder of their own.
+"""Guides and explanations do what they say: their blocks of code run, in order, in a folder of
+their own.
 
 A block with ``title="NAME"`` is the file NAME, and is loaded where it is TOML. A block of Python is
 executed; of ``console`` each line is a command, made small by ``SMALL``. ``<!-- slow -->`` before a
 block leaves it to the slow tests.
 """
 
+import inspect
 import re
 import shlex
 import sys
@@ -23,6 +25,75 @@ BLOCK = re.compile(
     r'^(<!-- slow -->\n)?```(python|toml|console|text)(?: title="([^"]+)")?\n(.*?)^```$',
     re.M | re.S,
 )
+# Explanations show fragments: what stands before them, by page.
+EXPLAINED = [
+    *sorted((ROOT / "docs" / "explanation").glob("*.md")),
+    ROOT / "docs" / "reference" / "models.md",
+]
+BEFORE = {
+    "collision": """
+        from jaxsim import ModelBuilder, ball, capsule, free, neutral_state, plane
+        from jaxsim.collision.contacts import overlapping_pairs
+
+        builder = ModelBuilder()
+        for name, parent in (("upper", "world"), ("lower", "upper"), ("foot", "lower")):
+            joint = free("root") if parent == "world" else ball(name)
+            inertia = (0.01, 0.01, 0.01)
+            builder.add_link(name, parent, mass=1.0, inertia=inertia, joints=[joint])
+            builder.add_shape(name, capsule(0.1, 0.2))
+        builder.add_shape("world", plane())
+        """,
+    "gradients": """
+        import jax
+        import jax.numpy as jnp
+
+        import jaxsim
+        from controllers import PoseController
+        from jaxsim import TimeStepping, planar_human, rollout, start
+
+        human, numbers = planar_human(), jnp.asarray(1.0)
+
+
+        def loss(size):
+            state = start(human, "standing")
+            scheme = TimeStepping(dt=0.001, derivative="implicit")
+            result = rollout(human, PoseController(size * state.q), state, scheme, 2)
+            return result.state.q[1], result
+        """,
+    "motion_capture": """
+        import shutil
+        from pathlib import Path
+
+        import optimize
+
+        shipped = Path(optimize.__file__).parent / "scenarios" / "shipped"
+        shutil.copy(shipped / "motions" / "walk.bvh", "walk.bvh")
+        """,
+    "qp": """
+        import jax
+        import jax.numpy as jnp
+
+        from jaxsim.solvers import qp, qp_levels
+
+        (J0, r0), (J1, r1) = (jnp.eye(2)[:1], jnp.ones(1)), (jnp.eye(2), jnp.zeros(2))
+        A, b, G, h = jnp.ones((1, 2)), jnp.ones(1), jnp.eye(2), jnp.zeros(2)
+        lower, upper = jnp.full(2, -1.0), jnp.full(2, 2.0)
+        one = qp.QuadraticProgram(J1, r1, A, b, G, h, lower, upper)
+        problems = next_ones = jax.tree.map(lambda x: jnp.stack([x, x]), one)
+        names = ["one", "two"]
+        """,
+    "synthesis": """
+        from optimize import scenario
+
+        made = scenario("push")
+        model, config, pushes = made.model, made.scheme, made.forces
+        effectors, units = config.effectors, config.unit
+        state = config.init(model, made.state)
+        seen = config.observe(model, state)
+        memory = made.controller.init(model, state, seen)
+        _, tasks = made.controller.update(memory, model, state, seen, config.dt)
+        """,
+}
 SMALL = {
     "simulate": ["--seconds", "0.02", "--dt", "0.001", "--quiet"],
     "tune": ["--generations", "1", "--population", "4", "--seconds", "0.02", "--quiet"],
@@ -49,7 +120,7 @@ def small(command: str) -> list[str]:
     if any("scene" in a or a in ("push", "wave.toml") for a in arguments):
         options = ["--seconds", "0.05", "--quiet"]
     if arguments[0] == "tune":
-        options = [*options, "--judge-dt", "0.001"]
+        options = [*options, "--final-dt", "0.001"]
     return [*arguments, *options]
 
 
@@ -84,12 +155,20 @@ def folder(tmp_path, monkeypatch):
 
 def through(page: Path, slow: bool) -> None:
     names: dict = {"__name__": page.stem}
+    exec(
+        compile(
+            inspect.cleandoc(BEFORE.get(page.stem, "") if page in EXPLAINED else ""),
+            "before",
+            "exec",
+        ),
+        names,
+    )
     for late, kind, title, text in blocks(page):
         if slow or not late:
             run(kind, title, text, names)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [*PAGES, *EXPLAINED], ids=lambda page: page.stem)
 def test_a_page(page, folder, capsys):
     through(page, slow=False)
 
