@@ -48,10 +48,12 @@ BEFORE = {
         import jax.numpy as jnp
 
         import jaxsim
-        from controllers import PoseController
+        from controllers import PoseController, load_script, script_controller
         from jaxsim import TimeStepping, planar_human, rollout, start
 
         human, numbers = planar_human(), jnp.asarray(1.0)
+        script = load_script("sit_to_stand", human)
+        controller = script_controller(script, human)
 
 
         def loss(size):
