@@ -1,6 +1,7 @@
 """jaxsim list: names of scenarios, scripts, characters and controllers."""
 
 import argparse
+import json
 import textwrap
 from pathlib import Path
 
@@ -21,6 +22,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "what", metavar="NAME", nargs="?", help="scenario, script or character to describe"
     )
     parser.add_argument(
+        "--schema",
+        action="store_true",
+        help="print a JSON Schema of scenario files, for completion in editors",
+    )
+    parser.add_argument(
         "--keys",
         action="store_true",
         help="keys of scenario files for the controller or scheme NAME, or for all of them",
@@ -37,6 +43,11 @@ def run(args: argparse.Namespace) -> int:
         from jaxsim.io.user_code import UntrustedCode
         from optimize.scenarios.find import scenario, shipped_scenarios
 
+    if args.schema:
+        from optimize.scenarios.schema import scenario_schema
+
+        print(json.dumps(scenario_schema(), indent=2))
+        return 0
     if args.keys:
         return list_keys(args.what)
     if args.what is None:

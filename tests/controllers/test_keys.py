@@ -1,5 +1,8 @@
 """Keys of scenario files that controllers and schemes declare, and goals by kind."""
 
+import tomllib
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -9,8 +12,9 @@ from jaxsim.io.toml_table import WorldError
 from optimize.cli.main import main
 from optimize.scenarios.find import scenario
 from optimize.scenarios.keys import controller_tables, scheme_tables
+from optimize.scenarios.schema import scenario_schema
 
-OPTIMISED = {"world.scheme": "per_step_optimisation"}
+ROOT = Path(__file__).parents[2]
 
 
 def test_every_controller_declares_its_keys():
@@ -40,6 +44,21 @@ def test_list_prints_keys_with_units(capsys):
     assert "threshold_deg" in text and "[deg]" in text and "dismount" not in text
     assert main(["list", "--keys", "swim"]) == 2
     assert "no controller or scheme 'swim'" in capsys.readouterr().err
+
+
+def test_the_schema_takes_every_shipped_scenario_and_refuses_a_wrong_key():
+    jsonschema = pytest.importorskip("jsonschema")  # of nbmake, which the tests need
+    schema = scenario_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    check = jsonschema.Draft202012Validator(schema)
+    files = sorted((ROOT / "optimize" / "scenarios" / "shipped").glob("*.toml"))
+    assert len(files) > 30
+    for file in files:
+        errors = list(check.iter_errors(tomllib.loads(file.read_text("utf-8"))))
+        assert not errors, (file.name, errors[0].message)
+    wrong = {"controller": {"name": "swing", "bar": "bar", "treshold_deg": 3.0}}
+    assert not check.is_valid(wrong)
+    assert not check.is_valid({"world": {"sweeps": 0}})
 
 
 def test_options_of_a_scheme_reach_the_scenario_by_their_declaration():
