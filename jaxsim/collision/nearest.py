@@ -40,8 +40,8 @@ class Chosen:
 def contact_count(places: int, most: int | None) -> int:
     """Number of contact slots that a step solves for; ``most`` is None for the default.
 
-    >>> solved_for(52, None), solved_for(103, None), solved_for(103, 60), solved_for(52, 60)
-    (52, 40, 60, 52)
+    >>> [contact_count(*x) for x in ((52, None), (103, None), (103, 60), (52, 60))]
+    [52, 40, 60, 52]
     """
     if most is None:
         most = ALL if places <= ALL else FEW
