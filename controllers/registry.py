@@ -16,22 +16,26 @@ from jaxsim.io.toml_table import Table, suggestion
 from jaxsim.io.user_code import UntrustedCode, run_file
 from jaxsim.io.world import World
 from jaxsim.model import Model, ModelError, State
+from jaxsim.plugins import Registry
 from jaxsim.simulation.checks import check_controller
 
-CONTROLLERS = {
-    "pd": "controllers.pose.registered:tracking",
-    "motion": "controllers.pose.registered:motion",
-    "ragdoll": "controllers.pose.registered:limp",
-    "script": "controllers.scl.registered:script",
-    "balance": "controllers.goals.registered:balance",
-    "one_foot": "controllers.goals.registered:one_foot",
-    "swing": "controllers.goals.registered:swing",
-    "dismount": "controllers.goals.registered:dismount",
-    "climb": "controllers.goals.registered_climb:climb",
-    "hold_on": "controllers.goals.registered:hold_on",
-    "topple_free": "controllers.tracking.registered:topple_free",
-    "policy": "controllers.policy.registered:policy",
-}
+CONTROLLERS = Registry(
+    "jaxsim.controllers",
+    {
+        "pd": "controllers.pose.registered:tracking",
+        "motion": "controllers.pose.registered:motion",
+        "ragdoll": "controllers.pose.registered:limp",
+        "script": "controllers.scl.registered:script",
+        "balance": "controllers.goals.registered:balance",
+        "one_foot": "controllers.goals.registered:one_foot",
+        "swing": "controllers.goals.registered:swing",
+        "dismount": "controllers.goals.registered:dismount",
+        "climb": "controllers.goals.registered_climb:climb",
+        "hold_on": "controllers.goals.registered:hold_on",
+        "topple_free": "controllers.tracking.registered:topple_free",
+        "policy": "controllers.policy.registered:policy",
+    },
+)
 
 
 @dataclass(frozen=True)
@@ -111,7 +115,10 @@ def _function(name: str, table: Table, folder: Path) -> Callable[[Table, Setup],
 
 def builder(name: str) -> Callable[[Table, Setup], Any]:
     """Function of a registered controller that builds it from its table."""
-    module, _, attribute = CONTROLLERS[name].partition(":")
+    entry = CONTROLLERS[name]
+    if callable(entry):  # of another package
+        return entry
+    module, _, attribute = entry.partition(":")
     return getattr(importlib.import_module(module), attribute)
 
 

@@ -18,6 +18,7 @@ from jaxsim.io.toml_table import Table, suggestion
 from jaxsim.model import Model
 from jaxsim.model.roles import HANDS
 from jaxsim.options import REQUIRED, option
+from jaxsim.plugins import Registry
 
 WEIGHT, ONSET = 2.0, 0.3  # of a goal to reach: its weight, and the time until it has that [s]
 
@@ -137,13 +138,16 @@ class ComKeys(GoalTable):
         return tasks.com_over(name, lambda *_: jnp.asarray(self.place))
 
 
-GOALS: dict[str, type[GoalTable]] = {
-    "look_at": LookAtKeys,
-    "wave": WaveKeys,
-    "upright": UprightKeys,
-    "pose": PoseKeys,
-    "com": ComKeys,
-}
+GOALS: dict[str, type[GoalTable]] = Registry(
+    "jaxsim.goals",
+    {
+        "look_at": LookAtKeys,
+        "wave": WaveKeys,
+        "upright": UprightKeys,
+        "pose": PoseKeys,
+        "com": ComKeys,
+    },
+)
 
 
 def part_of(table: Table, key: str, name: str, model: Model) -> int:
@@ -157,9 +161,8 @@ def part_of(table: Table, key: str, name: str, model: Model) -> int:
 def named_goals(tables: Sequence[GoalTable], taken: Sequence[str], model: Model) -> list[tuple]:
     """(goal, weight or response) of each table. Raises WorldError for a name given twice."""
     goals, names = [], list(taken)
-    kinds = {keys: kind for kind, keys in GOALS.items()}
     for each in tables:
-        name = each.name or kinds[type(each)]
+        name = each.name or each.table.text("kind")
         if name in names:
             raise each.table.error(f"there is a goal {name!r} already; give another name", "name")
         names.append(name)

@@ -8,12 +8,18 @@ from jaxsim.characters import human, planar_human
 from jaxsim.characters.character import Character
 from jaxsim.characters.standing import stand
 from jaxsim.model import Model, ModelError, State
+from jaxsim.plugins import Registry
 
-CHARACTERS = {
-    "articulated_human": Character(human.articulated_human, tuple(human.STARTS), human.start),
-    "ball_joint_human": Character(human.ball_joint_human, tuple(human.STARTS), human.start),
-    "planar_human": Character(planar_human.planar_human, planar_human.STARTS, planar_human.start),
-}
+CHARACTERS = Registry(
+    "jaxsim.characters",
+    {
+        "articulated_human": Character(human.articulated_human, tuple(human.STARTS), human.start),
+        "ball_joint_human": Character(human.ball_joint_human, tuple(human.STARTS), human.start),
+        "planar_human": Character(
+            planar_human.planar_human, planar_human.STARTS, planar_human.start
+        ),
+    },
+)
 
 
 def character_of(model: Model) -> Character:

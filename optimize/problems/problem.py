@@ -402,7 +402,7 @@ class Problem:
         """
         if self.objective.of_survival:
             raise ValueError(
-                f"the objective {self.objective.name} counts who stands, which has no derivative;"
+                f"the objective {self.objective.name} counts successes, which has no derivative;"
                 " choose a smooth one, as capture, or the method cma"
             )
         found = [own._slopes_of_trials(z) for own in (self, *self.also)]

@@ -20,6 +20,7 @@ from jaxsim.dynamics.kinematics import plane_angles
 from jaxsim.io.user_code import found_in, run_file
 from jaxsim.model import Model, ModelError
 from jaxsim.model.roles import FEET
+from jaxsim.plugins import Registry
 from jaxsim.simulation.measures import Measure, Sample, final, largest, total
 
 SKID_ANGLE = math.pi / 9  # a foot in contact tilted by more skids [rad]
@@ -154,28 +155,33 @@ def _fallen(short: Array) -> Array:
     return jnp.where(short > 0, FALLEN * (1 + short), 0.0)
 
 
-TERMS = {
-    term.name: term
-    for term in (
-        Term("time", "s", _time),  # head below standing height
-        Term("shortfall", "m s", _shortfall),  # how far below, over time: a slope for the search
-        Term("imbalance", "m s", _imbalance),  # centre of mass off the feet, over time
-        Term("height", "m", _pelvis_height, lambda folded: -folded),  # of the pelvis in flight
-        Term("airborne", "s", _in_flight, lambda folded: -folded),
-        Term("contactless", "s", _contactless),
-        Term("unrest", "rad^2/s", _unrest),  # joints that move while the body stands
-        Term("energy", "(N m)^2 s", _energy),
-        Term("skid", "rad^2 s", lambda model: _skid(model, -1.0)),
-        Term("skid_standing", "rad^2 s", _skid_standing),
-        Term("final_state", "1", _final_shortfall, _fallen),
-        Term("fallen", "1", None),  # part of the time that it does not stand
-        Term("toppled", "1", None),  # 1 where it does not stand to the end
-        Term("survived", "1", None),  # 1 where it does
-        Term("unsolved_while_standing", "1", None),  # steps whose optimisation was not solved
-        Term("residual_while_standing", "N", None),  # largest force without a source in them
-        Term("strayed", "m^2 s", lambda _: total(_strayed)),
-    )
-}
+TERMS = Registry(
+    "jaxsim.terms",
+    {
+        term.name: term
+        for term in (
+            Term("time", "s", _time),  # head below standing height
+            Term(
+                "shortfall", "m s", _shortfall
+            ),  # how far below, over time: a slope for the search
+            Term("imbalance", "m s", _imbalance),  # centre of mass off the feet, over time
+            Term("height", "m", _pelvis_height, lambda folded: -folded),  # of the pelvis in flight
+            Term("airborne", "s", _in_flight, lambda folded: -folded),
+            Term("contactless", "s", _contactless),
+            Term("unrest", "rad^2/s", _unrest),  # joints that move while the body stands
+            Term("energy", "(N m)^2 s", _energy),
+            Term("skid", "rad^2 s", lambda model: _skid(model, -1.0)),
+            Term("skid_standing", "rad^2 s", _skid_standing),
+            Term("final_state", "1", _final_shortfall, _fallen),
+            Term("fallen", "1", None),  # part of the time that it does not stand
+            Term("toppled", "1", None),  # 1 where it does not stand to the end
+            Term("survived", "1", None),  # 1 where it does
+            Term("unsolved_while_standing", "1", None),  # steps whose optimisation was not solved
+            Term("residual_while_standing", "N", None),  # largest force without a source in them
+            Term("strayed", "m^2 s", lambda _: total(_strayed)),
+        )
+    },
+)
 
 
 @dataclass(frozen=True)
@@ -202,7 +208,8 @@ class Objective:
 
     @property
     def _known(self) -> dict[str, Term]:
-        return TERMS | {term.name: term for term in self.terms}
+        custom = {term.name: term for term in self.terms}
+        return Registry(TERMS.group, {**dict(TERMS.items()), **custom})
 
     def term(self, name: str) -> Term:
         """Term of one of the weights, by name."""
@@ -233,70 +240,73 @@ class Objective:
         return sum(self.weights[name] * parts[name] for name in self.weights)
 
 
-OBJECTIVES = {
-    objective.name: objective
-    for objective in (
-        Objective(
-            "athletic-kip-up",
-            5.0,
-            {
-                "time": 1.0,
-                "height": 10.0,
-                "airborne": 10.0,
-                "energy": 1 / 50000,
-                "skid": 10.0,
-                "final_state": 1.0,
-            },
-            "height and time in the air, time until it stands, effort, weighed (section 5.3.1)",
-        ),
-        Objective(
-            "quick-prone-to-stand",
-            6.0,
-            {
-                "time": 1.0,
-                "energy": 1 / 50000,
-                "contactless": 10000.0,
-                "skid_standing": 100.0,
-                "final_state": 1.0,
-            },
-            "time until it stands and effort, weighed, never leaving the ground (section 5.3.2)",
-        ),
-        Objective(
-            "quick-rise",
-            3.0,
-            {"time": 1.0, "energy": 1 / 50000, "skid": 10.0, "final_state": 1.0},
-            "time until it stands, effort and skidding feet, weighed: for rising from a chair",
-        ),
-        Objective(
-            "stand",
-            6.0,
-            {
-                "time": 1.0,
-                "shortfall": 10.0,
-                "unrest": 0.01,
-                "energy": 1e-6,
-                "final_state": 0.01,
-            },
-            "end standing and still: for scripts that do not yet succeed",
-        ),
-        Objective(
-            "stand-over-feet",
-            6.0,
-            {
-                "time": 1.0,
-                "shortfall": 10.0,
-                "imbalance": 5.0,
-                "contactless": 10.0,
-                "unrest": 0.01,
-                "energy": 1e-6,
-                "final_state": 0.01,
-            },
-            "end standing and still, on the way with the weight over the feet, never in flight",
-        ),
-        Objective("survive", 4.7, {"fallen": 1.0, "toppled": 0.0}, "stand as long as it can"),
-        Objective("capture", 0.55, {"strayed": 1.0}, "keep the capture point between the feet"),
-    )
-}
+OBJECTIVES = Registry(
+    "jaxsim.objectives",
+    {
+        objective.name: objective
+        for objective in (
+            Objective(
+                "athletic-kip-up",
+                5.0,
+                {
+                    "time": 1.0,
+                    "height": 10.0,
+                    "airborne": 10.0,
+                    "energy": 1 / 50000,
+                    "skid": 10.0,
+                    "final_state": 1.0,
+                },
+                "height and time in the air, time until it stands, effort, weighed (section 5.3.1)",
+            ),
+            Objective(
+                "quick-prone-to-stand",
+                6.0,
+                {
+                    "time": 1.0,
+                    "energy": 1 / 50000,
+                    "contactless": 10000.0,
+                    "skid_standing": 100.0,
+                    "final_state": 1.0,
+                },
+                "time until it stands and effort, weighed, never in flight (section 5.3.2)",
+            ),
+            Objective(
+                "quick-rise",
+                3.0,
+                {"time": 1.0, "energy": 1 / 50000, "skid": 10.0, "final_state": 1.0},
+                "time until it stands, effort and skidding feet, weighed: for rising from a chair",
+            ),
+            Objective(
+                "stand",
+                6.0,
+                {
+                    "time": 1.0,
+                    "shortfall": 10.0,
+                    "unrest": 0.01,
+                    "energy": 1e-6,
+                    "final_state": 0.01,
+                },
+                "end standing and still: for scripts that do not yet succeed",
+            ),
+            Objective(
+                "stand-over-feet",
+                6.0,
+                {
+                    "time": 1.0,
+                    "shortfall": 10.0,
+                    "imbalance": 5.0,
+                    "contactless": 10.0,
+                    "unrest": 0.01,
+                    "energy": 1e-6,
+                    "final_state": 0.01,
+                },
+                "end standing and still, on the way with the weight over the feet, never in flight",
+            ),
+            Objective("survive", 4.7, {"fallen": 1.0, "toppled": 0.0}, "stand as long as it can"),
+            Objective("capture", 0.55, {"strayed": 1.0}, "keep the capture point between the feet"),
+        )
+    },
+)
 
 
 def objective(name: str) -> Objective:

@@ -18,6 +18,7 @@ from jaxsim.characters.registry import CHARACTERS
 from jaxsim.io.toml_table import Table, WorldError, format_value, read_toml, suggestion
 from jaxsim.io.world_character import MODEL_FILES
 from jaxsim.io.world_file import world_of
+from jaxsim.plugins import Registry
 from optimize.scenarios.build import build
 from optimize.scenarios.scenario import Scenario
 
@@ -32,6 +33,9 @@ STARTS_OF_SCRIPTS = {
     "kip_up": "supine",
     "prone_to_stand": "prone",
 }
+
+
+SCENARIOS: Registry[str | os.PathLike] = Registry("jaxsim.scenarios", {})  # name -> file
 
 
 def shipped_scenarios() -> dict[str, str]:
@@ -50,7 +54,7 @@ def _shipped() -> Path:
 
 def known_scenarios() -> tuple[str, ...]:
     """Names that ``scenario`` takes: scenario files, scripts, characters."""
-    return (*shipped_scenarios(), *shipped_scripts(), *CHARACTERS)
+    return (*shipped_scenarios(), *SCENARIOS, *shipped_scripts(), *CHARACTERS)
 
 
 def default_start(script: str | os.PathLike) -> str | None:
@@ -97,7 +101,7 @@ def scenario(
 def _values(name: str, text: str | None) -> tuple[dict[str, Any], Path, str | None]:
     """Tables of a scenario file, the folder of its files, and its text."""
     path = Path(name)
-    shipped = _shipped() / f"{name}.toml"
+    shipped = Path(SCENARIOS[name]) if name in SCENARIOS else _shipped() / f"{name}.toml"
     if path.suffix == ".toml" or (path.suffix == "" and shipped.is_file() and not path.is_file()):
         file = path if path.suffix == ".toml" else shipped
         return read_toml(file).values(), file.parent, file.read_text("utf-8")

@@ -73,8 +73,8 @@ def check_front(config: Mapping[str, Any]) -> None:
     numbers = [n for n in config["each"] if n not in OWN and not n.startswith(WEIGHTS)]
     if config["fresh"] or not methods <= {*EVOLUTION} or numbers:
         raise ValueError(
-            "front: only of members that are evolved and judged alike; leave out fresh, methods"
-            " along the gradient, and numbers of the scenario in each"
+            "front: candidates have to be evaluated alike; leave out resampling (fresh), methods"
+            " along the gradient, and numbers of the scenario that differ by run (each)"
         )
 
 

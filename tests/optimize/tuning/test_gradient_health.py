@@ -137,5 +137,5 @@ def test_what_makes_no_sense_is_refused():
     with pytest.raises(ValueError, match=r"length is 0\.0"):
         health_at(saw, [0.0, 0.0], 0.0)
     survive = replace(of_gravity(saw), objective=objective("survive"))
-    with pytest.raises(ValueError, match="survive counts who stands, which has no derivative"):
+    with pytest.raises(ValueError, match="survive counts successes, which has no derivative"):
         gradient_health(survive, np.zeros(2), 0.1)
