@@ -219,6 +219,6 @@ def _watch(here: socket.socket, hint: Callable[[], str]) -> None:
             continue
         now = time.monotonic()
         if first and now - last > ECHO:
-            _tell("\n".join(filter(None, ("\nended at once; what was complete is kept", hint()))))
+            _tell("\n".join(filter(None, ("\nended at once; complete results are saved", hint()))))
             os._exit(EXIT_CODE)
         first, last = first or now, now

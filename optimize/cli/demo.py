@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
         say(
             f"Rising from a chair: the script {SCRIPT} is tuned for {args.generations} generations",
             f"of {args.population} simulations, for a lower sum of the time until it stands, its",
-            "effort, and feet that skid; judged with finer steps before and after:",
+            "effort, and feet that skid; evaluated with finer steps before and after:",
         )
         result = tune(
             SCRIPT,

@@ -244,5 +244,5 @@ def outcome(simulation: Simulation) -> int:
         return 0
     if "verdict" in summary:
         at = summary["failed_at"]
-        say(f"jaxsim: error: the motion means nothing from {at} s on: {summary['verdict']}")
+        say(f"jaxsim: error: the motion diverges at {at} s: {summary['verdict']}")
     return 1

@@ -35,7 +35,7 @@ def motion_of(scenario: Scenario, frames: Frame, time: np.ndarray, events: tuple
     begun = scenario.conditions.get("start")
     title = scenario.title or Path(scenario.name).stem
     return Motion(
-        title=f"{title}: {time[-1] - time[0]:g} s" + (f", begun {begun}" if begun else ""),
+        title=f"{title}: {time[-1] - time[0]:g} s" + (f", start: {begun}" if begun else ""),
         link_names=tuple(names),
         joint_names=top.actuated_dof_names,
         phase_names=tuple(name for name, _ in scenario.phases),

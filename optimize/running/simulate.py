@@ -332,9 +332,9 @@ def failure_notes(failure: Failure | None, time: np.ndarray, interrupted: bool) 
     notes = []
     if failure is not None:
         text = failure.status.message
-        notes.append(f"the motion means nothing from {failure.time:.4f} s on: {text}")
+        notes.append(f"the motion diverges at {failure.time:.4f} s: {text}")
     if interrupted:
-        notes.append(f"interrupted at {time[-1]:.4f} s; what was simulated until then is kept")
+        notes.append(f"interrupted at {time[-1]:.4f} s; the motion until then is saved")
     return notes
 
 

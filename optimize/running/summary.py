@@ -50,7 +50,7 @@ LABELS = {
     },
     "Accuracy": {
         "verdict": "verdict",
-        "failed_at": "means nothing from [s]",
+        "failed_at": "diverges at [s]",
         "finite": "all values finite",
         "largest_penetration": "largest penetration of any shape [m]",
         "effector_penetration": "largest penetration of hands and feet [m]",

@@ -47,7 +47,7 @@ class SweepLayout:
             name: ("float64", math.nan, {"units": unit} if unit else {})
             for name, unit in self.units.items()
         }
-        told = {"long_name": "the motion means nothing; its measures are NaN"}
+        told = {"long_name": "the motion diverged; its measures are NaN"}
         return {**found, FAILED: ("bool", False, told)}
 
 

@@ -114,7 +114,7 @@ def _failed_lines(table: "Dataset", failed: np.ndarray) -> list[str]:
     shown = [f"  {k}: {_at(table, int(k))}" for k in members[:TOLD]]
     more = [f"  and {members.size - TOLD} more"] if members.size > TOLD else []
     return [
-        f"{members.size} failed: their motion means nothing, their measures are NaN:",
+        f"{members.size} failed: their motion diverged, their measures are NaN:",
         *shown,
         *more,
     ]

@@ -138,7 +138,7 @@ def _told(member: Candidate, evaluation: Any, k: int, weights: Mapping[str, floa
 
 
 def _bar(count: int, progress: bool) -> tqdm:
-    return tqdm(total=count, disable=not progress, unit="member", desc="judging")
+    return tqdm(total=count, disable=not progress, unit="member", desc="final evaluation")
 
 
 def nothing_gained(evaluation: FinalEvaluation, how: str, search: tuple[Any, Any]) -> str:

@@ -313,5 +313,5 @@ def test_a_second_signal_ends_a_command_even_within_compiled_code():
     assert code == 130
     assert (
         err
-        == f"{interrupts.NOTICE}\n\nended at once; what was complete is kept\nto go on: this way\n"
+        == f"{interrupts.NOTICE}\n\nended at once; complete results are saved\nto go on: this way\n"
     )

@@ -1,4 +1,4 @@
-"""A motion that means nothing any more is told by member, reason and time; a good one is not."""
+"""Divergence is reported by member, reason and time; a good motion is not reported."""
 
 from dataclasses import dataclass, replace
 from typing import Any

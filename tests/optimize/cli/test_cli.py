@@ -212,7 +212,7 @@ def test_a_motion_that_means_nothing_is_an_error(monkeypatch, capsys):
     done = SimpleNamespace(summary=summary, notes=(), interrupted=False)
     monkeypatch.setattr("optimize.running.simulate.simulate", lambda *_, **__: done)
     assert main(["simulate", "walk"]) == 1
-    assert "error: the motion means nothing from 0.3 s on: too fast" in capsys.readouterr().err
+    assert "error: the motion diverges at 0.3 s: too fast" in capsys.readouterr().err
 
 
 # ---- tune

@@ -104,7 +104,7 @@ def test_a_motion_that_breaks_down_says_when(short):
     assert any("nothing from 0.0080 s on: values are not finite" in n for n in broken.notes)
     json.dumps(broken.summary, allow_nan=False)
     assert "values are not finite" in broken.summary["verdict"]
-    assert "means nothing from [s]" in table(broken.summary)
+    assert "diverges at [s]" in table(broken.summary)
 
 
 def test_an_interrupt_keeps_what_is_simulated(monkeypatch, long):
@@ -271,7 +271,7 @@ def test_write_simulation(short, tmp_path):
     assert (tmp_path / "script.scl").read_text() == short.scenario.files["script.scl"]
     np.testing.assert_array_equal(load_motion(tmp_path / "trajectory.npz").q, short.motion.q)
     page = read_page(tmp_path / "motion.html")
-    assert page["title"] == "walk_printed: 0.08 s, begun standing"
+    assert page["title"] == "walk_printed: 0.08 s, start: standing"
     assert page["phases"][0] == "right_swing"
     text = (tmp_path / "motion.html").read_text()
     assert "head height at the end [m]" in text and "src=" not in text
