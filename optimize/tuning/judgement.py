@@ -152,8 +152,8 @@ def nothing_gained(evaluation: FinalEvaluation, how: str, search: tuple[Any, Any
         for member in (evaluation.start, evaluation.found)
     )
     return (
-        f"NOTHING GAINED: judged {how}, none of {evaluation.count - 1} members (the bests and"
-        " means of the search) is better than the start, whose numbers are handed out. The search"
-        f" went from {before} to {after}; judged, its best {best} and the start {start}. A smaller"
-        " step of the search (--dt), more --trials or a smaller --sigma may help"
+        f"NOTHING GAINED: evaluated {how}, none of {evaluation.count - 1} candidates (the bests and"
+        " means of the search) is better than the start, whose numbers are the result. The search"
+        f" went from {before} to {after}; in this evaluation its best {best} and the start {start}."
+        " A smaller step of the search (--dt), more --trials or a smaller --sigma may help"
     )
