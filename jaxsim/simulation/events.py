@@ -22,7 +22,6 @@ from jaxsim.math.varying import alike
 from jaxsim.model.errors import ModelError
 from jaxsim.model.model import Model
 from jaxsim.model.state import State
-from jaxsim.options import option
 from jaxsim.ranges import check_ranges
 from jaxsim.simulation import checks
 from jaxsim.simulation.constrained import enforce, resolve_impact
@@ -32,7 +31,7 @@ from jaxsim.simulation.measures import Measure, share
 from jaxsim.simulation.pushes import Pushes, push_torque
 from jaxsim.simulation.records import Control, Observation
 from jaxsim.simulation.scheme import register_scheme
-from jaxsim.simulation.step import ContactScheme, check_control
+from jaxsim.simulation.step import ContactScheme, check_control, contacts_option
 from jaxsim.solvers.idle import unless_idle
 from jaxsim.solvers.lcp import SOLVED, gauss_seidel
 from jaxsim.solvers.status import Status
@@ -86,14 +85,7 @@ class EventDriven(ContactScheme):
     slip_speed: Array | float = 1e-3  # slower contacts stick, and keep their tangent [m/s]
     recovery_time: Array | float = 0.02  # time constant in which depth is undone [s]
     recovery_speed: Array | float = 1.0  # the fastest of it, of contacts [m/s]
-    contacts: int | None = option(
-        None,
-        "contacts to solve for in a step, the nearest; the summary counts those left out",
-        shown="all up to 64, else 40",
-        kind=int,
-        static=True,
-        least=1,
-    )
+    contacts: int | None = contacts_option()
     halvings: int = dataclasses.field(default=8, metadata={"static": True})  # of the interval
     parts: int = dataclasses.field(default=64, metadata={"static": True})  # tries in all
     iterations: int = dataclasses.field(default=200, metadata={"static": True})  # of the solver

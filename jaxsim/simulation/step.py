@@ -76,6 +76,18 @@ SWIFT = 1.0  # a step whose fastest degree of freedom is slower has less toleran
 STILL = 1e-6  # least factor on the tolerance
 
 
+def contacts_option() -> Any:
+    """Field of a scheme: contact slots that a step solves for, at most."""
+    return option(
+        None,
+        "contacts to solve for in a step, the nearest; the summary counts those left out",
+        shown="all up to 64, else 40",
+        kind=int,
+        static=True,
+        least=1,
+    )
+
+
 class ContactScheme(Scheme):
     """Base of schemes that step with contacts: observation, health and checks."""
 
@@ -167,14 +179,7 @@ class TimeStepping(ContactScheme):
         unit="m/s, rad/s",
         least=0.0,
     )
-    contacts: int | None = option(
-        None,
-        "contacts to solve for in a step, the nearest; the summary counts those left out",
-        shown="all up to 64, else 40",
-        kind=int,
-        static=True,
-        least=1,
-    )
+    contacts: int | None = contacts_option()
     derivative: str = dataclasses.field(default="iteration", metadata={"static": True})
     smoothing: Array | float = 0.0  # relaxes complementarity in the derivative [J]
     impacts: str = option(
