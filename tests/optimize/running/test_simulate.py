@@ -101,7 +101,7 @@ def test_a_motion_that_breaks_down_says_when(short):
     assert not broken.summary["finite"]
     assert broken.summary["failed_at"] == broken.motion.time[-1] == pytest.approx(0.008)
     assert broken.summary["final_head_height"] is None
-    assert any("nothing from 0.0080 s on: values are not finite" in n for n in broken.notes)
+    assert any("diverges at 0.0080 s: values are not finite" in n for n in broken.notes)
     json.dumps(broken.summary, allow_nan=False)
     assert "values are not finite" in broken.summary["verdict"]
     assert "diverges at [s]" in table(broken.summary)
