@@ -66,7 +66,7 @@ def _within(keys: type[Keys]) -> Iterator[tuple[type, KeyTable]]:
 
 def text(table: KeyTable) -> str:
     """Table for a terminal, a key a line."""
-    lines = [f"{table.name}: {table.about}".rstrip(": ")]
+    lines = [f"{table.name}: {plain(table.about)}".rstrip(": ")]
     for o in table.options:
         unit = f" [{o.unit}]" if o.unit else ""
         kind = kind_text(o).replace("`", "")
