@@ -38,7 +38,7 @@ class Entry(NamedTuple):
 
 
 def leaves_by_path(tree: Any) -> dict[str, Any]:
-    """All leaves of a tree by canonical path, in the order of the flattened tree."""
+    """Leaves of a tree by canonical path, in the order of the flattened tree."""
     flat, _ = jax.tree_util.tree_flatten_with_path(tree)
     return {_format(tuple(_step_of(key) for key in keys)): leaf for keys, leaf in flat}
 

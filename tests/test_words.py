@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("jaxsim", "controllers", "optimize")
-FIRST_WORDS = {"Of", "What", "Those", "As", "With", "Where", "Whether", "How", "It"}
+FIRST_WORDS = {"Of", "What", "Those", "As", "With", "Where", "Whether", "How", "It", "All"}
 # One-word participles that name public functions of modules, and why they stay.
 PARTICIPLES = {
     "batched": "public name of optimize",

@@ -151,7 +151,7 @@ def contacts_ahead(model: Model, kin: Kinematics, contacts: Contacts, dt: Array 
 
 
 def _moving(model: Model, kin: Kinematics, pos: Array, rot: Array, dt) -> Moving:
-    """All shapes of the model, with their motion within a step dt [s]."""
+    """Shapes of the model, with their motion within a step dt [s]."""
     link = np.array(model.topology.shape_link, int)
     carried = jnp.asarray((link >= 0)[:, None], pos.dtype)
     link = np.maximum(link, 0)

@@ -37,7 +37,7 @@ class Imported:
     notes: tuple[str, ...]  # what is done in another way, or ignored without harm
 
     def report(self) -> str:
-        """All lines as one text; empty if there are none."""
+        """Lines of the report as one text; empty if there are none."""
         parts = [_listed("left out", self.unsupported), _listed("notes", self.notes)]
         return "\n".join(part for part in parts if part)
 

@@ -65,7 +65,7 @@ class Mending:
 
 
 def mends() -> tuple[Callable[[Mending], None], ...]:
-    """All repairs, from those that change nothing to those that change the motion."""
+    """Repairs, from those that change nothing to those that change the motion."""
     return drop_lost, drop_sizeless, raise_inertias, drop_unread, drop_keyframes
 
 

@@ -63,11 +63,11 @@ class Table:
         return default
 
     def keys(self) -> list[str]:
-        """All keys of the table."""
+        """Keys that the table gives."""
         return list(self._values)
 
     def values(self) -> dict[str, Any]:
-        """All keys and values of the table, unchecked."""
+        """Keys and values of the table, unchecked."""
         return self._values
 
     def has(self, key: str) -> bool:

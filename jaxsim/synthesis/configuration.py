@@ -17,7 +17,7 @@ from jaxsim.synthesis.surroundings import Nearest, Surfaces, Surroundings, neare
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Configuration:
-    """All quantities that follow from (q, v), computed once a step."""
+    """Kinematics, Jacobians and gaps at (q, v), computed once a step."""
 
     model: Model
     effectors: Effectors

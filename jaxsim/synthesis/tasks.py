@@ -25,7 +25,7 @@ class TaskRows:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Tasks:
-    """All goals of one step. An absent goal has weight zero: rows are masked, never left out."""
+    """Tasks of one step. An absent goal has weight zero: rows are masked, never left out."""
 
     goals: TaskRows
     relax: Array  # (ne,) weights on the contact force of an effector, in body weights

@@ -131,7 +131,7 @@ def _panels(motion: Motion, index: np.ndarray, view: View) -> list[Panel]:
 
 
 def _drawing(motion: Motion, frame: int, view: View) -> list[Drawn]:
-    """All shapes but planes, in drawing order.
+    """Shapes without planes, in drawing order.
 
     The surroundings (terrain first), driven bodies, on which others may stand, then from the far to
     the near; a box of the surroundings by its farthest corner, so that shapes on a wall are drawn

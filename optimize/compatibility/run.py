@@ -166,7 +166,7 @@ def _sampled(
     saved_samples: tuple[np.ndarray, np.ndarray] | None,
     progress: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """All points and answers; saved answers are replayed without simulating them."""
+    """Points and answers; saved answers are replayed without simulating them."""
     draws = sampler(question, options.method, options.seed)
     points, yes = [], []
     done, saved = 0, time.monotonic()

@@ -136,7 +136,7 @@ class Design:
         return found
 
     def all_of(self, name: str) -> np.ndarray:
-        """All values that a number takes."""
+        """Values that a number takes."""
         if name in self.drawn:
             return self.samples[:, self.drawn.index(name)]
         return np.asarray(self.values[name])

@@ -27,7 +27,7 @@ SOURCE = "scenario.toml"
 
 @dataclass(frozen=True)
 class RunConfig:
-    """All options of a run, as config.json holds them.
+    """Options of a run, as config.json holds them.
 
     text: of its script; None for other scenarios. judged: the objective as it was passed, or as its
     file defines it; objective_text: of that file. given: a scenario made in Python.
@@ -59,7 +59,7 @@ def new_config(
     options: TuneOptions,
     command: list[str] | None,
 ) -> RunConfig:
-    """All options of a new run. Raises TypeError, KeyError, ValueError, ScriptError."""
+    """Options of a new run. Raises TypeError, KeyError, ValueError, ScriptError."""
     if scenario is None or objective is None:
         what = "a script or scenario" if scenario is None else "an objective"
         raise ValueError(f"a new run needs {what}; only a resumed one finds it in its folder")
