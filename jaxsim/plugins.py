@@ -34,6 +34,10 @@ class Registry(dict[str, T]):
     def __missing__(self, name: str) -> T:
         return load(self.group, name)
 
+    def get(self, name: str, default: Any = None) -> Any:
+        """Entry by name, or the default."""
+        return self[name] if name in self else default
+
     def __contains__(self, name: object) -> bool:
         return super().__contains__(name) or name in entry_points(self.group)
 

@@ -198,7 +198,7 @@ def _hanging(given: SwingKeys, setup: Setup, *roles: str) -> tuple[State, list[s
     """State in which it hangs from its bar, and hinges and angles of all but the abdomen."""
     top = setup.model.topology
     top.require(f"the controller {given.table.text('name')!r}", *roles, "abdomen", "chest")
-    name = one_of(given, "bar", [hold.name for hold in setup.world.holds])
+    name = read_name(given.table, "bar", [hold.name for hold in setup.world.holds])
     state = hanging(setup, name, np.deg2rad(given.start_deg))
     soft = {top.part("abdomen"), top.part("chest")}
     return state, *_hinges(setup.model, state, set(range(top.n_links)) - soft)
@@ -253,7 +253,9 @@ def goal_controller(
     pins = []
     for each in given.pin:
         try:
-            pins.append(EffectorConstraint(one_of(each, "effector", names), each.start, each.end))
+            pins.append(
+                EffectorConstraint(read_name(each.table, "effector", names), each.start, each.end)
+            )
             check_constraints(pins)
         except ValueError as error:
             raise each.table.error(str(error)) from error
@@ -267,7 +269,9 @@ def goal_controller(
         else:
             onset = ONSET if each.onset is None else each.onset
         try:
-            time = EffectorConstraint(one_of(each, "effector", names), each.start, each.end)
+            time = EffectorConstraint(
+                read_name(each.table, "effector", names), each.start, each.end
+            )
         except ValueError as error:
             raise each.table.error(str(error)) from error
         asked = Reach(time.effector, where, time.start, time.end)
@@ -296,11 +300,6 @@ def goal_controller(
         replace(controller, reach_targets=tuple(reaches)),
         tuple((name, "its condition") for name in machine.state_names),
     )
-
-
-def one_of(given: Keys, key: str, names: Sequence[str]) -> str:
-    """Name that a key gives. Raises WorldError for one that is not among ``names``."""
-    return read_name(given.table, key, names)
 
 
 def read_name(table: Table, key: str, names: Sequence[str]) -> str:

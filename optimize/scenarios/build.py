@@ -20,6 +20,7 @@ from jaxsim.characters.standing import effectors_of
 from jaxsim.dynamics.effectors import Effectors
 from jaxsim.io.toml_table import Table, WorldError
 from jaxsim.io.world import World
+from jaxsim.io.world_file import SCHEMES
 from jaxsim.io.world_model import WorldModel, build_world
 from jaxsim.model import Model
 from jaxsim.model.part import character_parts
@@ -36,7 +37,6 @@ from optimize.scenarios.scenario import Scenario
 if TYPE_CHECKING:
     from controllers.tracking.reference import Reference
 
-SCHEMES = {"time_stepping": TimeStepping, "event_driven": EventDriven}
 DT = {"time_stepping": 0.001, "event_driven": 1 / 240}  # [s]
 
 
