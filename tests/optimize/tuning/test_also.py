@@ -118,10 +118,10 @@ def test_the_command_reads_settings_and_pushes():
         "pushes": (90.0, 120.0),
     }
     assert parse_variant(["character.friction=0.2"]) == ICE
-    with pytest.raises(ValueError, match="--also child: expected PATH=VALUE"):
+    with pytest.raises(ValueError, match="--variant child: expected PATH=VALUE"):
         parse_variant(["child"])
     assert parse_variant(["a=1", "pushes=90@180,120"])["pushes"] == ((90.0, 180.0), 120.0)
     with pytest.raises(ValueError, match="expected degrees after @, as in 350@180, got '90@b'"):
         parse_variant(["a=1", "pushes=90@b"])
-    with pytest.raises(ValueError, match="--also a=1 pushes=-3: expected a positive number"):
+    with pytest.raises(ValueError, match="--variant a=1 pushes=-3: expected a positive number"):
         parse_variant(["a=1", "pushes=-3"])
