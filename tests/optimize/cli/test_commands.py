@@ -1,5 +1,6 @@
 """The list of commands: a file each, help for each, and nothing of them anywhere else."""
 
+import argparse
 import ast
 import importlib
 import pkgutil
@@ -12,6 +13,7 @@ import pytest
 
 from optimize import cli
 from optimize.cli import main as module
+from optimize.cli import tune as tune_command
 from optimize.cli.main import COMMANDS, main, parser
 from optimize.cli.shared import as_text, defaults, general_options, run_options
 from optimize.learning.learn import learn
@@ -113,3 +115,22 @@ def test_the_cpu_is_split_before_anything_starts_jax(tmp_path):
     )
     assert done.returncode == 2 and "no run folder" in done.stderr
     assert "already started" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("earlier", "name", "value", "kept"),
+    [
+        ("--score", "--aggregate", ["worst"], ("score", "worst")),
+        ("--sure", "--success-rate", ["0.9"], ("sure", 0.9)),
+        ("--fresh", "--resample", [], ("fresh", True)),
+        ("--also", "--variant", ["a.b=1"], ("also", [["a.b=1"]])),
+    ],
+)
+def test_an_earlier_option_does_as_its_new_name_and_says_so(earlier, name, value, kept, capsys):
+    options_of_tune = argparse.ArgumentParser()
+    tune_command.add_options(options_of_tune)
+    for option in (earlier, name):
+        options = options_of_tune.parse_args(["walk", "--out", "d", option, *value])
+        assert getattr(options, kept[0]) == kept[1]
+        said = capsys.readouterr().err
+        assert (f"{earlier} is now {name}" in said) == (option == earlier)
