@@ -33,7 +33,7 @@ def raced(backend: str) -> Problem:
     """A kip-up from starts that differ, on grounds that differ."""
     return Problem(
         scenario("kip_up", DT), None, objective("athletic-kip-up"), trials=TRIALS,
-        spread=(0.0, 0.05), drawn={"model.friction": (0.5, 0.8)}, fresh=True, seed=SEED,
+        spread=(0.0, 0.05), sample={"model.friction": (0.5, 0.8)}, resample=True, seed=SEED,
         backend=backend,
     )  # fmt: skip
 
@@ -42,7 +42,7 @@ def fallen(backend: str) -> Problem:
     """A walk with other gains, that counts until it falls."""
     return Problem(
         scenario("walk", DT), {"model.gain_p[3:]": (10.0, 5000.0, "log")}, objective("survive"),
-        trials=TRIALS, spread=(0.05, 0.3), fresh=True, seed=SEED, backend=backend,
+        trials=TRIALS, spread=(0.05, 0.3), resample=True, seed=SEED, backend=backend,
     )  # fmt: skip
 
 
@@ -75,7 +75,7 @@ def row(what: str, sigma: float, generations: int, backend: str) -> list[str]:
     """Raises SystemExit where who goes on is not worth the same."""
     whole = raced(backend) if what == "racing" else fallen(backend)
     if what == "racing":
-        pair, least = (whole, replace(whole, racing=RACING)), (MEMBERS + 1) // 2
+        pair, least = (whole, replace(whole, halve_after=RACING)), (MEMBERS + 1) // 2
     else:
         with patch.object(survival, "goes_on", lambda step, steps, stands: step < steps):
             whole.evaluate(np.zeros((MEMBERS, whole.tunables.size)))  # which makes its program

@@ -142,7 +142,7 @@ def tuned_script(name: str) -> Record:
             generations=10,
             population=8,
             seconds=1.5,
-            judge_dt=0.0005,
+            final_dt=0.0005,
             chunk=8,
             backend="xla",
             progress=False,

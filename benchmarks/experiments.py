@@ -75,7 +75,7 @@ def rows_of(entry: Mapping[str, Any], starts: int | None, seed: int) -> list[lis
         Objective("stands", seconds, weights, terms=terms),
         trials=count,
         spread=tuple(entry.get("spread", (ANGLE, RATE))),
-        variants=each,
+        vary=each,
         seed=seed,
         backend=entry.get("backend"),
     )

@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     """Tune the rise from a chair, print what was gained, and open the page."""
     with defer_interrupts():
         from optimize.results.folder import RunFolder
-        from optimize.tuning.options import DEFAULTS
+        from optimize.tuning.config import DEFAULTS
         from optimize.tuning.tune import tune
 
     with lock_folder(args.out):

@@ -201,7 +201,7 @@ def _one_as_text(value: Any) -> str:
 def generations_setting(args: argparse.Namespace, kept: Mapping[str, Any]) -> Setting:
     """Settings for generations of scripts: a part of the CPU for each chunk of members."""
     from optimize.running.batch import CHUNK
-    from optimize.tuning.options import DEFAULTS
+    from optimize.tuning.config import DEFAULTS
 
     population = args.population or kept.get("population") or DEFAULTS["population"]
     chunks = -(-population // (kept.get("chunk") or CHUNK))

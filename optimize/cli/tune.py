@@ -59,7 +59,7 @@ examples:
 def fill() -> Mapping[str, str]:
     """Objectives and defaults for the help text."""
     from optimize.running.objectives import OBJECTIVES
-    from optimize.tuning.options import DEFAULTS
+    from optimize.tuning.config import DEFAULTS
 
     width = max(map(len, OBJECTIVES))
     lines = (f"  {o.name:<{width}}  {o.seconds:g} s: {o.about}" for o in OBJECTIVES.values())
@@ -117,10 +117,9 @@ def _scenario_options(group: Any) -> None:
     add("--dt", type=within("dt"), metavar="S", help="time step of the search [s] ({dt})")
     judge = add(
         "--final-dt",
-        dest="judge_dt",
         type=within("dt"),
         metavar="S",
-        help="time step of the final evaluation of a script [s] ({judge_dt})",
+        help="time step of the final evaluation of a script [s] ({final_dt})",
     )
     renamed_option(group, "--judge-dt", judge)
 
@@ -136,10 +135,9 @@ def _trial_options(group: Any) -> None:
     )
     score = add(
         "--aggregate",
-        dest="score",
         metavar="HOW",
         help="aggregation of the trials to a fitness: mean, worst, cvar:SHARE (mean of the worst"
-        " share) or success (success rate) ({score})",
+        " share) or success (success rate) ({aggregate})",
     )
     renamed_option(group, "--score", score)
     add(
@@ -151,7 +149,6 @@ def _trial_options(group: Any) -> None:
     )
     draw = add(
         "--sample",
-        dest="draw",
         type=bounds,
         action="append",
         metavar="PATH=LOWER:UPPER",
@@ -160,7 +157,6 @@ def _trial_options(group: Any) -> None:
     renamed_option(group, "--draw", draw)
     add(
         "--vary",
-        dest="variants",
         type=variants,
         action="append",
         metavar="PATH=V,V",
@@ -168,7 +164,6 @@ def _trial_options(group: Any) -> None:
     )
     fresh = add(
         "--resample",
-        dest="fresh",
         action="store_const",
         const=True,
         help="sample the trials again in each generation; the result is the mean of a generation"
@@ -183,15 +178,13 @@ def _trial_options(group: Any) -> None:
     )
     sure = add(
         "--success-rate",
-        dest="sure",
         type=float,
         metavar="SHARE",
-        help="with --resample: success rate over --checks that a mean needs ({sure})",
+        help="with --resample: success rate over --checks that a mean needs ({success_rate})",
     )
     renamed_option(group, "--sure", sure)
     racing = add(
         "--halve-after",
-        dest="racing",
         type=at_least(0),
         metavar="N",
         help="early stopping: after N trials the worse half of the candidates gets no more (never)",
@@ -199,7 +192,6 @@ def _trial_options(group: Any) -> None:
     renamed_option(group, "--racing", racing)
     also = add(
         "--variant",
-        dest="also",
         nargs="+",
         action="append",
         metavar="PATH=VALUE",
@@ -250,7 +242,6 @@ def _search_options(group: Any) -> None:
     )
     each = add(
         "--by-run",
-        dest="each",
         type=variants,
         action="append",
         metavar="NAME=V,V",
@@ -266,7 +257,6 @@ def _search_options(group: Any) -> None:
     )
     add(
         "--trust-derivative",
-        dest="trust",
         action="store_const",
         const=True,
         help="follow a gradient although the loss decreases by less than half of what it predicts",
@@ -277,15 +267,15 @@ def run(args: argparse.Namespace) -> int:
     """Tune a script in a folder, or resume the run there."""
     with defer_interrupts():
         from optimize.results.folder import RunFolder
-        from optimize.tuning.options import DEFAULTS
+        from optimize.tuning.config import DEFAULTS
         from optimize.tuning.tune import tune
 
     args.set = settings(args.set) or None
     options = given_options(args, DEFAULTS)
-    for name in {"numbers", "variants", "each", "draw"} & options.keys():
+    for name in {"numbers", "vary", "by_run", "sample"} & options.keys():
         options[name] = dict(options[name])
-    if args.also:
-        options["also"] = [parse_variant(own) for own in args.also]
+    if args.variant:
+        options["variant"] = [parse_variant(texts) for texts in args.variant]
     where = {"cluster": args.cluster}
     result = tune(args.scenario, args.objective, **run_arguments(args), **where, **options)
     code = report(result)

@@ -42,7 +42,7 @@ def environment_of(scenario: Scenario, seed: int = 0) -> Environment:
         objective(judge),
         trials=table.whole("trials", TRIALS, least=1),
         spread=_pair(table.vector("spread", (ANGLE, RATE), size=2)),
-        drawn=_ranges(table, "drawn"),
+        sample=_ranges(table, "drawn"),
         seed=seed,
     )
     options: dict[str, Any] = {

@@ -10,13 +10,14 @@ import numpy as np
 
 from jaxsim.fused import choose_backend, fuse
 from jaxsim.model import State
+from jaxsim.renamed import renamed_fields
 from jaxsim.simulation.rollout import begin, rollout
 from jaxsim.solvers.status import Status
 from jaxsim.tree_paths import element_name, leaves_by_path, read, resolve, write
+from optimize.problems.aggregation import aggregate, check_aggregation, successes
 from optimize.problems.defaults import default_numbers
 from optimize.problems.evaluation import Evaluation
-from optimize.problems.racing import better_half, merge_evaluations
-from optimize.problems.score import aggregate, check_score, successes
+from optimize.problems.halving import better_half, merge_evaluations
 from optimize.problems.slopes import fused_loss_gradients, loss_gradients
 from optimize.problems.starts import ANGLE, RATE, sample_values, start_maker
 from optimize.problems.survival import outcome_of, outlast, standing_measure, survival_parts
@@ -30,6 +31,14 @@ SOUND = "sound_while_standing"  # beside the terms of survival: its motion meant
 WIDEST = 32  # characters whose steps are optimised together on a device: all wait for the slowest
 
 
+@renamed_fields(
+    variants="vary",
+    score="aggregate",
+    drawn="sample",
+    fresh="resample",
+    racing="halve_after",
+    also="others",
+)
 @dataclass(frozen=True)
 class Problem:
     """Numbers of a scenario with their fitness; ``evaluate`` is for ``evolve``.
@@ -37,16 +46,16 @@ class Problem:
     numbers: path or label -> (lower, upper[, scale]), scale "log" for positive numbers; by default
     ``default_numbers``. seconds: of a trial, the objective's by default. A member is evaluated by
     ``trials``, the same for all: the first begins from the scenario's state, the joints of the
-    others with small random deviations (``spread`` [rad], [rad/s]). variants: path or label ->
-    values that the trials take in turn; drawn: path or label -> (lower, upper), a value for each
-    trial, the same for all elements that the path selects. Random values follow from ``seed``
-    alone, or with ``fresh`` from it and the number of the generation that is evaluated. score:
-    aggregation over the trials of a member (``aggregate``). also: problems of other scenarios with
-    the same numbers, such as another character, whose trials count with those of this one. racing:
-    after so many trials the worse half of the members gets no more, and ranks behind the others,
-    whose fitness stays what it is without. backend: "fused" runs all trials as one kernel, "xla" in
-    chunks (see ``optimize.running.batch``); None: the faster one. Raises ValueError if nothing
-    varies or a number makes no sense, KeyError for an unknown path.
+    others with small random deviations (``spread`` [rad], [rad/s]). vary: path or label -> values
+    that the trials take in turn; sample: path or label -> (lower, upper), a value for each trial,
+    the same for all elements that the path selects. Random values follow from ``seed`` alone, or
+    with ``resample`` from it and the number of the generation that is evaluated. aggregate: how
+    the trials of a member make its fitness (``aggregation``). others: problems of other scenarios
+    with the same numbers, such as another character, whose trials count with those of this one.
+    halve_after: after so many trials the worse half of the members gets no more, and ranks behind
+    the others, whose fitness stays what it is without. backend: "fused" runs all trials as one
+    kernel, "xla" in chunks (see ``optimize.running.batch``); None: the faster one. Raises
+    ValueError if nothing varies or a number makes no sense, KeyError for an unknown path.
     """
 
     scenario: Scenario
@@ -55,21 +64,22 @@ class Problem:
     seconds: float | None = None
     trials: int = 1
     spread: tuple[float, float] = (ANGLE, RATE)
-    variants: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    vary: Mapping[str, Sequence[float]] = field(default_factory=dict)
     backend: str | None = None
     chunk: int | None = None
     seed: int = 0
-    score: str = "mean"
-    drawn: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    fresh: bool = False
-    racing: int = 0
-    also: tuple["Problem", ...] = ()
+    aggregate: str = "mean"
+    sample: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    resample: bool = False
+    halve_after: int = 0
+    others: tuple["Problem", ...] = ()
 
     def __post_init__(self):
-        check_score(self.score)
-        if not 0 <= self.racing < max(1, self.trials):
+        check_aggregation(self.aggregate)
+        if not 0 <= self.halve_after < max(1, self.trials):
             raise ValueError(
-                f"racing is {self.racing} of {self.trials} trials; give fewer than all, or 0"
+                f"halve_after is {self.halve_after} of {self.trials} trials; give fewer than all,"
+                " or 0"
             )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -92,12 +102,12 @@ class Problem:
             check_sizes(paths[name], [np.min(lower), np.max(upper)])
         found = Tunables.select(scenario.tree, {paths[n]: spec for n, spec in numbers.items()})
         origin = np.zeros(found.size)
-        for other in self.also:
+        for other in self.others:
             same = other.tunables.names == found.names
             if not (same and np.array_equal(other.tunables.decode(origin), found.decode(origin))):
                 raise ValueError(
                     f"{other.scenario.name}: its numbers begin elsewhere than those of"
-                    f" {scenario.name}, with which it is to be judged; name numbers that both have"
+                    f" {scenario.name}, with which it is evaluated; name numbers that both have"
                 )
         return found
 
@@ -122,7 +132,7 @@ class Problem:
         if self.trials == 1:
             return jax.tree.map(lambda x: np.asarray(x)[None], self.scenario.tree["state"])
         key = jax.random.key(self.seed)
-        if self.fresh:
+        if self.resample:
             key = jax.random.fold_in(key, generation + 1)  # the start of a search is number -1
         return jax.tree.map(np.asarray, self._start_maker(key))
 
@@ -132,13 +142,13 @@ class Problem:
         Raises for values that cannot be written in the scenario, and ValueError for invalid bounds.
         """
         out, tree = {}, self.scenario.tree
-        for name, values in self.variants.items():
+        for name, values in self.vary.items():
             path, given = self.scenario.path(name), np.asarray(values)
             write(tree, path, given[0])  # its errors show now
             check_sizes(path, given)
             out[path] = given[np.arange(self.trials) % len(given)]
-        random = np.random.default_rng([self.seed, generation + 1 if self.fresh else 0])
-        for name, bounds in self.drawn.items():
+        random = np.random.default_rng([self.seed, generation + 1 if self.resample else 0])
+        for name, bounds in self.sample.items():
             path = self.scenario.path(name)
             own = np.shape(read(tree, path))
             check_sizes(path, bounds)
@@ -274,10 +284,10 @@ class Problem:
 
         Returns the objective's raw terms with the other measures of the motion, (P, trials) each;
         and whether it stayed finite and physical, (P, trials) bool. The trials of the problems in
-        ``also`` follow, ``which`` of each.
+        ``others`` follow, ``which`` of each.
         """
         parts, good = self._outcomes(self.members(x, generation, which), len(x))
-        for other in self.also:
+        for other in self.others:
             more, whole = other.outcomes(x, generation, which)
             parts = {name: np.concatenate([p, more[name]], axis=1) for name, p in parts.items()}
             good = np.concatenate([good, whole], axis=1)
@@ -321,40 +331,40 @@ class Problem:
         if not self.scenario.scheme.cheap:  # steps are costly: no duplicates
             x, where = np.unique(x, axis=0, return_inverse=True)
             where = where.reshape(-1)
-        found = self._raced(x, generation) if self.racing else self._judged(x, generation)
+        evaluation = self._halved(x, generation) if self.halve_after else self._plain(x, generation)
         return replace(
-            found,
-            fitness=found.fitness[where],
-            parts={name: part[where] for name, part in found.parts.items()},
-            failed=found.failed[where],
+            evaluation,
+            fitness=evaluation.fitness[where],
+            parts={name: part[where] for name, part in evaluation.parts.items()},
+            failed=evaluation.failed[where],
         )
 
-    def _judged(self, x: np.ndarray, generation: int) -> Evaluation:
-        return self._scored(*self.outcomes(x, generation))
+    def _plain(self, x: np.ndarray, generation: int) -> Evaluation:
+        return self._aggregated(*self.outcomes(x, generation))
 
-    def _raced(self, x: np.ndarray, generation: int) -> Evaluation:
-        parts, good = self.outcomes(x, generation, slice(self.racing))
-        early = self._scored(parts, good)
+    def _halved(self, x: np.ndarray, generation: int) -> Evaluation:
+        parts, good = self.outcomes(x, generation, slice(self.halve_after))
+        early = self._aggregated(parts, good)
         survivors = better_half(early)
-        more, well = self.outcomes(x[survivors], generation, slice(self.racing, None))
+        more, well = self.outcomes(x[survivors], generation, slice(self.halve_after, None))
         parts = {
             name: np.concatenate([parts[name][survivors], more[name]], axis=1) for name in parts
         }
-        late = self._scored(parts, np.concatenate([good[survivors], well], axis=1))
+        late = self._aggregated(parts, np.concatenate([good[survivors], well], axis=1))
         steps = self.steps * (good.size + well.size)
         return replace(merge_evaluations(early, late, survivors), steps=steps)
 
-    def _scored(self, parts: dict[str, np.ndarray], good: np.ndarray) -> Evaluation:
+    def _aggregated(self, parts: dict[str, np.ndarray], good: np.ndarray) -> Evaluation:
         """Evaluation of members from the outcomes of their trials, (P, trials) each."""
         means = {
             name: part.max(axis=1) if name == "root_residual" else part.mean(axis=1)
             for name, part in parts.items()
         }
         ok = successes(parts)
-        if self.score == "mean":
+        if self.aggregate == "mean":
             fitness = np.asarray(self.objective.total(means))
         else:
-            fitness = aggregate(np.asarray(self.objective.total(parts)), ok, self.score)
+            fitness = aggregate(np.asarray(self.objective.total(parts)), ok, self.aggregate)
         if ok is not None and good.shape[1] > 1:
             means["succeeded"] = (ok & good).mean(axis=1)
         steps = self.steps * good.size
@@ -405,7 +415,7 @@ class Problem:
                 f"the objective {self.objective.name} counts successes, which has no derivative;"
                 " choose a smooth one, as capture, or the method cma"
             )
-        found = [own._slopes_of_trials(z) for own in (self, *self.also)]
+        found = [own._slopes_of_trials(z) for own in (self, *self.others)]
         values, rows = (np.concatenate(part, axis=1) for part in zip(*found, strict=True))
         return values.mean(axis=1), rows.mean(axis=1)
 

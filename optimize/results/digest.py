@@ -17,7 +17,13 @@ import jax
 import numpy as np
 
 from jaxsim.model import Model
-from optimize.results.folder import RESTORE, RunFolder, library_versions, to_json
+from optimize.results.folder import (
+    RESTORE,
+    RunFolder,
+    library_versions,
+    present_options,
+    to_json,
+)
 
 FREE = ("generations", "updates", "command")  # options that a resumed run may change
 PACKAGES = ("jaxsim", "controllers", "optimize")
@@ -189,4 +195,6 @@ def _read(folder: RunFolder) -> Digest:
     )
     if not good:
         raise ValueError(f"{folder / RunFolder.DIGEST} is damaged; {RESTORE}")
+    if isinstance(kept.get("config"), dict):
+        kept["config"] = present_options(kept["config"])
     return kept

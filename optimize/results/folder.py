@@ -34,6 +34,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxsim.io.files import naming, write_bytes
+from jaxsim.renamed import present_names
 from optimize.results.lock import LOCK
 
 # Without these a run cannot be done again; a config may hold any more.
@@ -49,12 +50,25 @@ OPTION_KINDS: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("dt", "seconds"), (NUMBER,)),
     **dict.fromkeys(("precision", "method", "objective"), (str,)),
     **dict.fromkeys(("scenario", "backend", "restarts", "scenario_digest"), (str, None)),
-    **dict.fromkeys(("set", "each", "weights", "units", "sweep", "push_map"), (dict,)),
-    **dict.fromkeys(("compatibility", "options", "numbers", "draw"), (dict,)),
+    **dict.fromkeys(("set", "by_run", "weights", "units", "sweep", "push_map"), (dict,)),
+    **dict.fromkeys(("compatibility", "options", "numbers", "sample"), (dict,)),
     "chunk": (int, None),
     "edge": (dict, None),
     "measures": (TEXTS, None),
     "command": (TEXTS,),
+}
+# Earlier names of options of a tuning run; folders that have them still resume.
+EARLIER = {
+    "variants": "vary",
+    "also": "variant",
+    "each": "by_run",
+    "draw": "sample",
+    "fresh": "resample",
+    "score": "aggregate",
+    "racing": "halve_after",
+    "sure": "success_rate",
+    "judge_dt": "final_dt",
+    "trust": "trust_derivative",
 }
 _NAMES = {int: "a whole number", str: "a text", dict: "a table", None: "null"}
 _PART = re.compile(r"\.[^/]+\.[0-9a-f]{32}\.part")  # of a file that was being written
@@ -212,6 +226,7 @@ class RunFolder(os.PathLike):
             raise ValueError(
                 f"{path} holds a {type(config).__name__} in the place of options; {RESTORE}"
             )
+        config = present_options(config)
         for name in OPTION_KINDS.keys() & config.keys():
             kinds = OPTION_KINDS[name]
             if not any(_is_kind(config[name], kind) for kind in kinds):
@@ -243,6 +258,11 @@ class _Options(dict):
 
     def __missing__(self, name: str) -> Any:
         raise ValueError(f"{self._path} lacks {name!r}; {RESTORE}")
+
+
+def present_options(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Copy of a run's options by their present names, those of other kinds of runs as they are."""
+    return present_names(config, EARLIER) if "judge_dt" in config else dict(config)
 
 
 def _is_kind(value: Any, kind: Any) -> bool:

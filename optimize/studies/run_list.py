@@ -157,17 +157,21 @@ def _tuned(folder: RunFolder, config: Mapping[str, Any]) -> ListedRun:
 
 
 def _method(config: Mapping[str, Any]) -> str:
-    told = [config.get("method", "cma"), config.get("restarts"), config.get("fresh") and "fresh"]
+    told = [
+        config.get("method", "cma"),
+        config.get("restarts"),
+        config.get("resample") and "resample",
+    ]
     return " ".join(str(part) for part in told if part)
 
 
 def _best(folder: RunFolder, config: Mapping[str, Any], runs: list[RunHistory]):
     """Best objective of a search, and the reason where there is none to compare."""
-    if config.get("fresh"):  # the best of a generation was lucky in its trials
+    if config.get("resample"):  # the best of a generation was lucky in its trials
         checked = (folder / CHECKS).is_file() and (folder / RunFolder.BEST).is_file()
         return (folder.read_json(RunFolder.BEST)["fitness"]["after"] if checked else None), ""
     best = best_of(runs)
-    lost = own_weights(config.get("each", {})) and any(
+    lost = own_weights(config.get("by_run", {})) and any(
         run.lines[-1]["best_ever"] is not None and not np.isfinite(run.last) for run in runs
     )
     if lost:
@@ -331,7 +335,16 @@ def _began(folder: RunFolder) -> dict[str, Any]:
 def _judged_by(began: Mapping[str, Any]) -> list[Any]:
     """Settings that must be equal where objectives are compared."""
     config = began.get("config", {})
-    names = ("scenario", "set", "objective", "weights", "seconds", "trials", "score", "fresh")
+    names = (
+        "scenario",
+        "set",
+        "objective",
+        "weights",
+        "seconds",
+        "trials",
+        "aggregate",
+        "resample",
+    )
     return [config.get(name) for name in names]
 
 

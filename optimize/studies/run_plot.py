@@ -20,12 +20,22 @@ from optimize.tuning.names import OWN, WEIGHTS
 # Settings of the evaluation: searches that differ in these have a panel each.
 JUDGED_BY = (
     *("scenario", "set", "objective", "weights", "seconds", "dt", "pushes", "pushed_at"),
-    *("variants", "trials", "spread", "draw", "fresh", "score"),
+    *("vary", "trials", "spread", "sample", "resample", "aggregate"),
 )
 # Not part of a configuration: runs that differ only in these are seeds of the same.
 FREE = (
-    *("seed", "command", "generations", "runs", "each", "chunk", "backend", "precision", "checks"),
-    *("front", "judge_dt", "in_python", "objective_digest", "scenario_digest"),
+    *(
+        "seed",
+        "command",
+        "generations",
+        "runs",
+        "by_run",
+        "chunk",
+        "backend",
+        "precision",
+        "checks",
+    ),
+    *("front", "final_dt", "in_python", "objective_digest", "scenario_digest"),
 )
 WIDTH, HEIGHT = 7.0, 3.6  # of a panel [inch]
 
@@ -71,11 +81,11 @@ def groups_of(folders: Sequence[str | os.PathLike]) -> dict[str, list[Group]]:
         title = f"{config['scenario']}, {config['objective']}"
         panel = panels.setdefault(json.dumps(told, sort_keys=True), (title, {}))[1]
         for run in histories(folder) if (folder / folder.HISTORY).is_file() else []:
-            numbers = {n: v for n, v in (run.each or {}).items() if not n.startswith(WEIGHTS)}
+            numbers = {n: v for n, v in (run.settings or {}).items() if not n.startswith(WEIGHTS)}
             judged_alike = {*numbers} <= {*OWN}
             if not np.isfinite(run.last) or not judged_alike:
                 continue
-            settings = _settings(config) | dict(run.each or {})
+            settings = _settings(config) | dict(run.settings or {})
             key = json.dumps(settings, sort_keys=True)
             panel.setdefault(key, (settings, []))[1].append(run)
     titled: dict[str, list[Group]] = {}

@@ -1,228 +1,448 @@
-"""Settings of a tuning run: new from options, or from its folder and checked against options."""
+"""Configuration of a tuning run: one record, made of options or read from a run folder.
 
+``new_config`` and ``resumed_config`` check every option and turn it into what the run works with;
+``TuneConfig.as_json`` is the content of config.json.
+"""
+
+import dataclasses
 import hashlib
+import math
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self, TypedDict
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from controllers.scl.load import free_all, vocabulary
+from jaxsim.fused import choose_backend
 from jaxsim.io.user_code import check_code
+from jaxsim.ranges import within
+from jaxsim.renamed import read_earlier
+from jaxsim.simulation.checks import check_kind
+from optimize.problems.aggregation import aggregate, successes
 from optimize.problems.problem import WIDEST
-from optimize.results.folder import RESTORE, RunFolder, command_line, reading
+from optimize.problems.starts import ANGLE, RATE
+from optimize.results.folder import EARLIER, RESTORE, RunFolder, command_line, reading
 from optimize.running.batch import CHUNK
 from optimize.running.objectives import OBJECTIVES, TERMS, Objective, user_objective
 from optimize.scenarios.find import scenario as find_scenario
 from optimize.scenarios.scenario import Scenario
-from optimize.tuning.names import EVOLUTION, stages
-from optimize.tuning.options import DEFAULTS, TuneOptions, check_names, check_values
-from optimize.tuning.pushes import plain
+from optimize.tuning.descent import optimiser
+from optimize.tuning.front import check_front
+from optimize.tuning.names import EVOLUTION, WEIGHTS, Stage, of_runs, stages
 
 SOURCE = "scenario.toml"
 
 
 @dataclass(frozen=True)
-class RunConfig:
-    """Options of a run, as config.json holds them.
+class Push:
+    """Push at the pelvis: a force [N], and the direction it pushes to [deg], None for eight sides.
 
-    text: of its script; None for other scenarios. judged: the objective as it was passed, or as its
-    file defines it; objective_text: of that file. given: a scenario made in Python.
+    Direction 0 is forward, 90 to the left.
     """
 
-    options: dict[str, Any]
-    text: str | None
-    judged: Objective
-    objective_text: str | None = None
+    force: float
+    direction: float | None = None
+
+    @classmethod
+    def of(cls, value: Any) -> Self:
+        """Push from a force, or a pair of force and direction. Raises ValueError."""
+        if isinstance(value, cls):
+            return value
+        numbers = np.asarray(value, float)
+        good = numbers.shape in ((), (2,)) and np.isfinite(numbers).all() and numbers.flat[0] > 0
+        if not good:
+            raise ValueError(
+                f"push {value}: give a force of more than zero [N], or such a force and a"
+                " direction [deg]"
+            )
+        return cls(*map(float, numbers.reshape(-1)))
+
+    def as_json(self) -> float | list[float]:
+        """Value in config.json."""
+        return self.force if self.direction is None else [self.force, self.direction]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Further scenario of a run: its settings beside the run's, and its pushes."""
+
+    set: Mapping[str, Any]
+    pushes: tuple[Push, ...]
+
+    @classmethod
+    def of(cls, value: Any, pushes: tuple[Push, ...]) -> Self:
+        """Variant from a mapping with settings and pushes, those of the run by default."""
+        if isinstance(value, cls):
+            return value
+        unknown = set(value) - {"set", "pushes"}
+        if unknown or not value.get("set"):
+            what = f"there is no {', '.join(sorted(unknown))}" if unknown else "it sets nothing"
+            raise ValueError(f"variant {dict(value)}: {what}; give settings, and pushes")
+        own = tuple(Push.of(push) for push in value["pushes"]) if "pushes" in value else pushes
+        return cls(dict(value["set"]), own)
+
+    def as_json(self) -> dict[str, Any]:
+        """Value in config.json."""
+        return {"set": dict(self.set), "pushes": [push.as_json() for push in self.pushes]}
+
+
+class TuneOptions(TypedDict, total=False):
+    """Options of ``tune``; those left out, or None, have their defaults (``DEFAULTS``)."""
+
+    set: Mapping[str, Any] | None  # keys of the scenario's file, or numbers by label or path
+    seconds: float | None  # of a rollout [s]; by default those of the objective
+    generations: int | None  # in all, those before a resume among them
+    population: int | None  # members of a generation, at least 4
+    seed: int | None
+    sigma: float | None  # first step size, in the scales of the numbers' roles
+    dt: float | None  # time step of the search [s]
+    final_dt: float | None  # time step of the final evaluation of a script [s]
+    free: str | None  # "marked": the numbers with '@'; "all": every number
+    numbers: Mapping[str, Any] | None  # path or label -> (lower, upper[, scale or "log"])
+    vary: Mapping[str, Any] | None  # path or label -> values that trials take in turn
+    pushes: Sequence[Any] | None  # ``Push``, [N] or ([N], [deg]), that trials take in turn
+    pushed_at: float | None  # when they begin [s]
+    variant: Sequence[Any] | None  # ``Variant``, or {"set": settings, "pushes": pushes}
+    method: str | None  # of ``optimize.tuning.names.stages``: cma, adam@0.1, cma:40,adam:20 ...
+    restarts: str | None  # of cma: "ipop" or "bipop", populations that grow
+    runs: int | None  # that advance together, with the seeds from ``seed`` on
+    by_run: Mapping[str, Any] | None  # sigma, population, weights.NAME or a path -> values by run
+    trials: int | None  # motions a member is evaluated by; see ``Problem``
+    spread: tuple[float, float] | None  # of their starts: joint angles [rad], speeds [rad/s]
+    sample: Mapping[str, Any] | None  # path or label -> (lower, upper): sampled for each trial
+    resample: bool | None  # new trials in every generation; see ``optimize.tuning.robust``
+    aggregate: str | None  # of the trials: "mean", "worst", "cvar:0.25", "success"
+    halve_after: int | None  # trials after which the worse half of the members gets no more
+    checks: int | None  # starts that evaluate a mean of a search with ``resample``
+    success_rate: float | None  # over these, that the chosen mean needs
+    front: Sequence[str] | None  # terms of the objective: saves their Pareto front
+    trust_derivative: bool | None  # follow a derivative whatever ``gradient_health`` says
+    chunk: int | None  # members that XLA computes together; last digits of results depend on it
+    backend: str | None  # "fused", a population as one kernel, or "xla"; None: the faster one
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneConfig:
+    """Configuration of a tuning run: what is tuned, for what, and every option as it is used.
+
+    scenario: name or path of the file. objective: with the weights and the length of the run;
+    objective_name: NAME, or FILE.py:NAME. given: the scenario, where it was made in Python. script:
+    text of the script; None for other scenarios. objective_file: text of the objective's file.
+    Raises ValueError where a value would fail late, or silently.
+    """
+
+    scenario: str
+    objective: Objective
+    objective_name: str
     given: Scenario | None = None
+    script: str | None = None
+    objective_file: str | None = None
+    scenario_digest: str | None = None
+    precision: str = ""
+    command: Sequence[str] = ()
 
-    def __getitem__(self, name: str) -> Any:
-        return self.options[name]
+    # options, see TuneOptions
+    set: Mapping[str, Any] = field(default_factory=dict)
+    generations: int = 60
+    population: int = 20
+    seed: int = 0
+    sigma: float = 0.1
+    dt: float = 0.001
+    final_dt: float = 0.00025
+    free: str = "marked"
+    numbers: Mapping[str, tuple] = field(default_factory=dict)
+    vary: Mapping[str, Any] = field(default_factory=dict)
+    pushes: tuple[Push, ...] = ()
+    pushed_at: float = 0.5
+    variant: tuple[Variant, ...] = ()
+    method: str = "cma"
+    restarts: str | None = None
+    runs: int = 1
+    by_run: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    trials: int = 1
+    spread: tuple[float, float] = (ANGLE, RATE)
+    sample: Mapping[str, tuple] = field(default_factory=dict)
+    resample: bool = False
+    aggregate: str = "mean"
+    halve_after: int = 0
+    checks: int = 100
+    success_rate: float = 0.97
+    front: tuple[str, ...] = ()
+    trust_derivative: bool = False
+    chunk: int | None = None
+    backend: str | None = None
+
+    def __post_init__(self):
+        _check_values(self)
 
     @property
-    def gradient_based(self) -> bool:
-        """True if a stage of the method follows the derivative."""
-        return any(stage.name not in EVOLUTION for stage in stages(self["method"]))
+    def stages(self) -> tuple[Stage, ...]:
+        """Chain of the method."""
+        return stages(self.method)
 
     @property
-    def objective(self) -> Objective:
-        """Objective with the run's own weights and length."""
-        return replace(self.judged, seconds=self["seconds"], weights=self["weights"])
+    def values_by_run(self) -> dict[str, np.ndarray]:
+        """Settings that differ by run, (runs,) each."""
+        return of_runs(self.by_run, self.runs)
+
+    @property
+    def own_weights(self) -> bool:
+        """True if runs have objective weights of their own."""
+        return any(name.startswith(WEIGHTS) for name in self.by_run)
+
+    def search(self, size: int) -> dict[str, Any]:
+        """Arguments of ``evolve_runs`` for a problem of ``size`` numbers."""
+        values = {name: np.full(self.runs, getattr(self, name)) for name in ("sigma", "population")}
+        values |= self.values_by_run
+        return {
+            "mean": np.zeros(size),
+            "seed": [self.seed + k for k in range(self.runs)],
+            "sigma": values["sigma"],
+            "population": values["population"].astype(int),
+            "generations": self.generations,
+            "method": self.method,
+            "restarts": self.restarts,
+        }
+
+    def as_json(self) -> dict[str, Any]:
+        """Content of config.json."""
+        return {
+            "scenario": self.scenario,
+            "in_python": self.given is not None,
+            "objective": self.objective_name,
+            "weights": dict(self.objective.weights),
+            "objective_digest": _hash(self.objective_file),
+            "scenario_digest": self.scenario_digest,
+            "precision": self.precision,
+            "command": list(self.command),
+            **{name: _plain(getattr(self, name)) for name in OPTIONS if name != "seconds"},
+            "seconds": self.objective.seconds,
+        }
+
+
+OPTIONS = tuple(TuneOptions.__annotations__)
+DEFAULTS: dict[str, Any] = {
+    f.name: f.default_factory() if f.default is dataclasses.MISSING else f.default  # type: ignore[misc]
+    for f in dataclasses.fields(TuneConfig)
+    if f.name in OPTIONS
+} | {"seconds": None}
+
+
+def _plain(value: Any) -> Any:
+    """Convert an option to what JSON stores."""
+    if isinstance(value, Push | Variant):
+        return value.as_json()
+    if isinstance(value, Mapping):
+        return {name: _plain(entry) for name, entry in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(entry) for entry in value]
+    return value
+
+
+# ---- a new run
 
 
 def new_config(
     scenario: Scenario | str | os.PathLike | None,
     objective: Any,
-    options: TuneOptions,
+    options: Mapping[str, Any],
     command: list[str] | None,
-) -> RunConfig:
-    """Options of a new run. Raises TypeError, KeyError, ValueError, ScriptError."""
+) -> TuneConfig:
+    """Configuration of a new run. Raises TypeError, KeyError, ValueError, ScriptError."""
     if scenario is None or objective is None:
         what = "a script or scenario" if scenario is None else "an objective"
         raise ValueError(f"a new run needs {what}; only a resumed one finds it in its folder")
-    check_names(options)
-    overrides = {name: value for name, value in options.items() if value is not None}
-    config: dict[str, Any] = DEFAULTS | overrides
-    run_objective, text = user_objective(objective)
-    custom = scenario if isinstance(scenario, Scenario) else None
-    config["scenario"] = custom.name if custom else os.fspath(scenario)  # type: ignore[arg-type]
-    config["in_python"] = custom is not None
-    config["objective"] = objective if isinstance(objective, str) else run_objective.name
-    config["weights"] = dict(run_objective.weights)
-    config["objective_digest"] = _hash(text)
-    config["seconds"] = run_objective.seconds if config["seconds"] is None else config["seconds"]
-    base = custom or find_scenario(config["scenario"], config["set"])
-    script = base.files.get(RunFolder.SCRIPT) if custom is None else None
-    if script is not None and config["free"] == "all":
-        script = free_all(script, vocabulary(base.model), config["scenario"])
-    if "dt" not in overrides and script is None:
-        config["dt"] = float(base.scheme.dt)
-    config["scenario_digest"] = _hash(base.files.get(SOURCE))
-    config["numbers"] = _plain(config["numbers"])
-    config["draw"] = _plain(config["draw"])
-    for name in ("variants", "each"):
-        config[name] = {path: np.asarray(v).tolist() for path, v in config[name].items()}
-    config["spread"] = list(map(float, config["spread"]))
-    config["pushes"] = plain(config["pushes"])
-    config["also"] = _also(config["also"], config)
-    config["front"] = list(config["front"])
-    if "generations" not in overrides:
-        config["generations"] = _length(config["method"]) or config["generations"]
-    config["precision"] = jnp.zeros(()).dtype.name
-    config["command"] = command_line() if command is None else command
-    check_values(config)
-    if config["chunk"] is None:
-        config["chunk"] = _even_chunk(config["population"] if script is not None else 0, config)
-    return RunConfig(config, script, run_objective, text, custom)
+    values = _options(options)
+    base_objective, text = user_objective(objective)
+    given = scenario if isinstance(scenario, Scenario) else None
+    name = given.name if given else os.fspath(scenario)  # type: ignore[arg-type]
+    made = given or find_scenario(name, values.get("set", {}))
+    script = made.files.get(RunFolder.SCRIPT) if given is None else None
+    if script is not None and values.get("free") == "all":
+        script = free_all(script, vocabulary(made.model), name)
+    if "dt" not in values and script is None:
+        values["dt"] = float(made.scheme.dt)
+    if "generations" not in values:
+        values["generations"] = _length(values.get("method", DEFAULTS["method"]))
+    seconds = values.pop("seconds", base_objective.seconds)
+    config = TuneConfig(
+        scenario=name,
+        objective=replace(base_objective, seconds=seconds),
+        objective_name=objective if isinstance(objective, str) else base_objective.name,
+        given=given,
+        script=script,
+        objective_file=text,
+        scenario_digest=_hash(made.files.get(SOURCE)),
+        precision=jnp.zeros(()).dtype.name,
+        command=command_line() if command is None else command,
+        **values,
+    )
+    return config if config.chunk is not None else replace(config, chunk=_even_chunk(config))
 
 
-def _length(method: str) -> int | None:
-    """Generations of a chain in which every stage has an end; None otherwise."""
-    parts = [stage.generations for stage in stages(method)]
-    return sum(filter(None, parts)) if None not in parts else None
+def _length(method: str) -> int:
+    """Generations of a chain in which every stage has an end; else the default."""
+    counts = [stage.generations for stage in stages(method)]
+    return DEFAULTS["generations"] if None in counts else sum(filter(None, counts))
 
 
-def _plain(numbers: Mapping[str, Any]) -> dict[str, list]:
-    """Number specifications as JSON stores them: strings, and floats for all else."""
-    return {
-        name: [part if isinstance(part, str) else float(part) for part in spec]
-        for name, spec in numbers.items()
-    }
+def _options(options: Mapping[str, Any], pushes: tuple[Push, ...] = ()) -> dict[str, Any]:
+    """Options that are not None, by their present names, in the types of ``TuneConfig``.
 
-
-def _also(variants: Sequence[Mapping[str, Any]], config: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Variants that a member is evaluated in besides the run's scenario, by as many trials each.
-
-    Each has further settings, and its pushes, by default those of the run.
+    pushes: those of variants without their own, where ``options`` has none. Raises TypeError for
+    unknown options and wrong types, ValueError for values of no sense.
     """
-    out = []
-    for variant in variants:
-        unknown = set(variant) - {"set", "pushes"}
-        if unknown or not variant.get("set"):
-            what = f"there is no {', '.join(sorted(unknown))}" if unknown else "it sets nothing"
-            raise ValueError(f"also {dict(variant)}: {what}; give settings, and pushes")
-        forces = variant.get("pushes", config["pushes"])
-        out.append({"set": dict(variant["set"]), "pushes": plain(forces)})
-    if out and config["in_python"]:
-        raise ValueError(
-            "also: a scenario made in Python has no settings to change; pose the problems, as in"
-            " Problem(..., also=(Problem(...),))"
-        )
+    options = read_earlier(options, EARLIER, "tune", level=5)
+    unknown = [name for name in options if name not in OPTIONS]
+    if unknown:
+        raise TypeError(f"no option {', '.join(unknown)}; the options are: {', '.join(OPTIONS)}")
+    return _typed({name: v for name, v in options.items() if v is not None}, pushes)
+
+
+def _typed(values: Mapping[str, Any], pushes: tuple[Push, ...] = ()) -> dict[str, Any]:
+    """Values of options, of a caller or of config.json, in the types of ``TuneConfig``.
+
+    pushes: those of variants without their own, where ``values`` has none.
+    """
+    out = dict(values)
+    if "set" in out:
+        check_kind("set", out["set"], Mapping, how=" from a path or key to a value")
+    for name in ("numbers", "vary"):
+        if name in out:
+            how = " from a path or label to (lower, upper) or (lower, upper, scale)"
+            check_kind(name, out[name], Mapping, how=how)
+    for name in out.keys() & {"numbers", "sample"}:
+        out[name] = {path: _specification(spec) for path, spec in out[name].items()}
+    for name in out.keys() & {"vary", "by_run"}:
+        out[name] = {path: np.asarray(v).tolist() for path, v in out[name].items()}
+    for name in out.keys() & {"spread"}:
+        out[name] = tuple(map(float, out[name]))
+    for name in out.keys() & {"front"}:
+        out[name] = tuple(out[name])
+    if "pushes" in out:
+        pushes = out["pushes"] = tuple(map(Push.of, out["pushes"]))
+    if "variant" in out:
+        out["variant"] = tuple(Variant.of(each, pushes) for each in out["variant"])
     return out
+
+
+def _specification(spec: Iterable) -> tuple:
+    """Bounds and scale of a number: floats, and a scale that is a text."""
+    return tuple(part if isinstance(part, str) else float(part) for part in spec)
+
+
+def _even_chunk(config: TuneConfig) -> int:
+    """Largest chunk size up to CHUNK that wastes the least padding.
+
+    A GPU takes all members at once; steps that are optimised go up to ``WIDEST`` together.
+    """
+    if config.script is None:
+        members = config.population * config.trials
+        return min(WIDEST, -(-members // jax.local_device_count()))
+    if jax.default_backend() != "cpu":
+        return config.population
+    share = -(-config.population // jax.local_device_count())
+    return -(-share // -(-share // CHUNK))
 
 
 def _hash(text: str | None) -> str | None:
     return None if text is None else hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _even_chunk(population: int, config: Mapping[str, Any]) -> int:
-    """Largest chunk size up to CHUNK that wastes the least padding.
-
-    A GPU takes all members at once; steps that are optimised go up to ``WIDEST`` together.
-    """
-    if not population:
-        members = config["population"] * config["trials"]
-        return min(WIDEST, -(-members // jax.local_device_count()))
-    if jax.default_backend() != "cpu":
-        return population
-    each = -(-population // jax.local_device_count())
-    return -(-each // -(-each // CHUNK))
+# ---- a run of a folder
 
 
 def resumed_config(
     folder: RunFolder,
     scenario: Scenario | str | os.PathLike | None,
     objective: Any,
-    options: TuneOptions,
-) -> RunConfig:
-    """Options of the run in a folder; only ``generations`` may be new.
+    options: Mapping[str, Any],
+) -> TuneConfig:
+    """Configuration of the run in a folder; only ``generations`` may be new.
 
     Raises ValueError naming every option that is given and differs, FileNotFoundError where the
     folder holds no run.
     """
-    check_names(options)
-    config = DEFAULTS | folder.read_config()
-    _check_kinds(folder, config)
-    text = folder.read_text(RunFolder.SCRIPT) if (folder / RunFolder.SCRIPT).is_file() else None
-    overrides: dict[str, Any] = {k: v for k, v in options.items() if v is not None}
-    for name in {"numbers", "draw"} & overrides.keys():
-        overrides[name] = _plain(overrides[name])
-    for name in {"variants", "each"} & overrides.keys():
-        overrides[name] = {path: np.asarray(v).tolist() for path, v in overrides[name].items()}
-    if "spread" in overrides:
-        overrides["spread"] = list(map(float, overrides["spread"]))
-    if "pushes" in overrides:
-        overrides["pushes"] = plain(overrides["pushes"])
-    if "front" in overrides:
-        overrides["front"] = list(overrides["front"])
-    if "also" in overrides:
-        overrides["also"] = _also(overrides["also"], config)
-    if objective is not None:
-        overrides["objective"] = (
-            objective if isinstance(objective, str) else user_objective(objective)[0].name
-        )
-    overrides["precision"] = jnp.zeros(()).dtype.name
-    conflicts = [
-        f"{name} {config.get(name)} (now {value})"
-        for name, value in overrides.items()
-        if name != "generations" and value != config.get(name)
-    ]
-    custom = scenario if isinstance(scenario, Scenario) else None
-    if custom is not None:
-        if custom.name != config["scenario"]:
-            conflicts.append(f"scenario {config['scenario']} (now {custom.name})")
-    if scenario is not None and not isinstance(scenario, Scenario):
-        if text is None and os.fspath(scenario) != config["scenario"]:
-            conflicts.append(f"scenario {config['scenario']} (now {os.fspath(scenario)})")
-        if text is not None and _text(os.fspath(scenario), config) != text:
-            conflicts.append(f"another text of the script ({RunFolder.SCRIPT})")
+    saved = _plain(DEFAULTS) | folder.read_config()
+    _check_kinds(folder, saved)
+    script = folder.read_text(RunFolder.SCRIPT) if (folder / RunFolder.SCRIPT).is_file() else None
+    given = scenario if isinstance(scenario, Scenario) else None
+    with reading(folder / RunFolder.CONFIG):
+        values = _typed({name: saved[name] for name in OPTIONS if saved[name] is not None})
+    changes = _options(options, values["pushes"])
+    conflicts = _conflicts(saved, values, changes, objective)
+    conflicts += _other_scenario(saved, script, scenario)
     if conflicts:
         raise ValueError(
             f"{folder.path} holds a run with {'; '.join(conflicts)}. Leave these out to go on with"
             " it, or begin a new run in another folder"
         )
-    if config.get("in_python") and custom is None:
+    if saved.get("in_python") and given is None:
         raise ValueError(
-            f"{folder.path} holds a run of the scenario {config['scenario']}, made in Python; pass"
+            f"{folder.path} holds a run of the scenario {saved['scenario']}, made in Python; pass"
             " it again to go on"
         )
-    config["generations"] = overrides.get("generations", config["generations"])
+    values["generations"] = changes.get("generations", saved["generations"])
+    saved_objective, text = _saved_objective(folder, saved, objective)
+    digest = saved.get("scenario_digest")
+    if given is None and script is None:
+        made = find_scenario(saved["scenario"], values["set"])
+        digest = _hash(made.files.get(SOURCE))
     with reading(folder / RunFolder.CONFIG):
-        check_values(config)
-    run_objective, source = _kept_objective(folder, config, objective)
-    config["objective_digest"] = _hash(source)
-    if custom is None and text is None:
-        config["scenario_digest"] = _hash(
-            find_scenario(config["scenario"], config["set"]).files.get(SOURCE)
+        seconds = values.pop("seconds")
+        return TuneConfig(
+            scenario=saved["scenario"],
+            objective=replace(saved_objective, seconds=seconds, weights=saved["weights"]),
+            objective_name=saved["objective"],
+            given=given,
+            script=script,
+            objective_file=text,
+            scenario_digest=digest,
+            precision=saved["precision"],
+            command=saved["command"],
+            **values,
         )
-    return RunConfig(config, text, run_objective, source, custom)
 
 
-def _kept_objective(
-    folder: RunFolder, config: Mapping[str, Any], objective: Any
+def _conflicts(
+    saved: Mapping[str, Any],
+    values: Mapping[str, Any],
+    changes: Mapping[str, Any],
+    objective: Any,
+) -> list[str]:
+    """Options, objective and precision that are not those of a saved run."""
+    found = [
+        (name, _plain(values.get(name)), _plain(value))
+        for name, value in changes.items()
+        if name != "generations"
+    ]
+    if objective is not None:
+        name = objective if isinstance(objective, str) else user_objective(objective)[0].name
+        found.append(("objective", saved["objective"], name))
+    found.append(("precision", saved["precision"], jnp.zeros(()).dtype.name))
+    return [f"{name} {before} (now {now})" for name, before, now in found if before != now]
+
+
+def _other_scenario(saved: Mapping[str, Any], script: str | None, scenario: Any) -> list[str]:
+    """Conflict of a scenario that is not that of a saved run; none for None."""
+    if scenario is None:
+        return []
+    name = scenario.name if isinstance(scenario, Scenario) else os.fspath(scenario)
+    if isinstance(scenario, Scenario) or script is None:
+        return [] if name == saved["scenario"] else [f"scenario {saved['scenario']} (now {name})"]
+    made = find_scenario(name, saved["set"])
+    text = made.files.get(RunFolder.SCRIPT)
+    if text is not None and saved["free"] == "all":
+        text = free_all(text, vocabulary(made.model))
+    return [] if text == script else [f"another text of the script ({RunFolder.SCRIPT})"]
+
+
+def _saved_objective(
+    folder: RunFolder, saved: Mapping[str, Any], objective: Any
 ) -> tuple[Objective, str | None]:
     """Objective of a run that is resumed, and the text of its file as the folder holds it.
 
@@ -231,45 +451,37 @@ def _kept_objective(
     if (folder / RunFolder.OBJECTIVE).is_file():
         check_code(folder / RunFolder.OBJECTIVE)
         text = folder.read_text(RunFolder.OBJECTIVE)
-        return user_objective(config["objective"], text)
+        return user_objective(saved["objective"], text)
     if objective is not None and not isinstance(objective, str):
         return user_objective(objective)
-    if set(config["weights"]) <= set(TERMS):
-        known = OBJECTIVES.get(config["objective"])
+    if set(saved["weights"]) <= set(TERMS):
+        known = OBJECTIVES.get(saved["objective"])
         about = known.about if known else ""
-        return Objective(config["objective"], config["seconds"], config["weights"], about), None
+        return Objective(saved["objective"], saved["seconds"], saved["weights"], about), None
     raise ValueError(
-        f"{folder.path} was judged by terms of Python, {', '.join(config['weights'])}; pass the"
+        f"{folder.path} was judged by terms of Python, {', '.join(saved['weights'])}; pass the"
         " objective again to go on, or put it in a file and name that"
     )
-
-
-def _text(name: str, config: Mapping[str, Any]) -> str | None:
-    """Text of a scenario's script; for free = "all" with '@' before every number."""
-    made = find_scenario(name, config["set"])
-    text = made.files.get(RunFolder.SCRIPT)
-    every = text is not None and config["free"] == "all"
-    return free_all(text, vocabulary(made.model)) if every else text  # type: ignore[arg-type]
 
 
 _TEXTS = ("scenario", "objective", "precision", "free", "method")
 
 
-def _check_kinds(folder: RunFolder, config: Mapping[str, Any]) -> None:
+def _check_kinds(folder: RunFolder, saved: Mapping[str, Any]) -> None:
     """Raise ValueError where config.json holds a value of a type that no run writes."""
-    wrong = [name for name in _TEXTS if not isinstance(config.get(name), str)]
-    wrong += [] if isinstance(config.get("backend"), str | None) else ["backend"]
-    wrong += [] if isinstance(config.get("restarts"), str | None) else ["restarts"]
-    wrong += [name for name in ("set", "each") if not isinstance(config.get(name), Mapping)]
+    wrong = [name for name in _TEXTS if not isinstance(saved.get(name), str)]
+    wrong += [] if isinstance(saved.get("backend"), str | None) else ["backend"]
+    wrong += [] if isinstance(saved.get("restarts"), str | None) else ["restarts"]
+    wrong += [name for name in ("set", "by_run") if not isinstance(saved.get(name), Mapping)]
     for name in ("weights", "numbers"):
-        value = config.get(name)
+        value = saved.get(name)
         values = value.values() if isinstance(value, Mapping) else [None]
         good = [_are_bounds(v) if name == "numbers" else _are_numbers([v]) for v in values]
         wrong += [] if all(good) else [name]
     if wrong:
         name = wrong[0]
         raise ValueError(
-            f"{folder / RunFolder.CONFIG}: {name} is {config.get(name)!r}, which no run writes;"
+            f"{folder / RunFolder.CONFIG}: {name} is {saved.get(name)!r}, which no run writes;"
             f" {RESTORE}"
         )
 
@@ -284,3 +496,80 @@ def _are_bounds(values: Any) -> bool:
     return _are_numbers(
         values[:-1] if isinstance(values, list) and values[-1:] == ["log"] else values
     )
+
+
+# ---- checks of values
+
+
+def check_number(what: str, value: float, expected: str) -> float:
+    """Convert to a float; raises ValueError unless it is finite and positive."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not (math.isfinite(number) and number > 0):
+        raise ValueError(f"{what} is {value!r}; give {expected}")
+    return number
+
+
+def _check_values(config: TuneConfig) -> None:
+    """Raise ValueError for values that would otherwise fail late, or silently."""
+    seconds = config.objective.seconds
+    check_number("seconds", seconds, "a positive number")
+    for name in ("sigma", "dt", "final_dt", "pushed_at"):
+        check_number(name, getattr(config, name), "a positive number")
+    if config.dt > seconds:
+        raise ValueError(f"dt is {config.dt} s, longer than a rollout of {seconds} s")
+    within("seconds", seconds)
+    within("dt", config.dt)
+    within("final_dt", config.final_dt, of="dt")
+    least_of = {"generations": 1, "population": 4, "trials": 1, "chunk": 1, "seed": 0}
+    least_of |= {"runs": 1, "halve_after": 0, "checks": 1}
+    for name, least in least_of.items():
+        value = getattr(config, name)
+        if value is None and name == "chunk":
+            continue  # chosen later
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise ValueError(f"{name} is {value!r}; give a whole number of at least {least}")
+    if config.seed >= 2**32:
+        raise ValueError(f"seed is {config.seed}; it must be below 2**32")
+    if config.backend is not None:
+        choose_backend(config.backend)
+    for stage in config.stages:
+        if stage.name not in EVOLUTION:
+            optimiser(stage.name)  # its errors show now
+    _ = config.values_by_run
+    _check_trials(config)
+    if config.front:
+        check_front(config.stages, config.by_run, config.resample)
+    if config.free not in ("marked", "all"):
+        raise ValueError(f"free is {config.free!r}; choose 'marked' or 'all'")
+    if config.variant and config.given is not None:
+        raise ValueError(
+            "variant: a scenario made in Python has no settings to change; pose the problems, as"
+            " in Problem(..., others=(Problem(...),))"
+        )
+
+
+def _check_trials(config: TuneConfig) -> None:
+    """Check the options by which members are evaluated over their trials.
+
+    An aggregation other than the mean needs all members to be of one run.
+    """
+    none = np.zeros((1, 1))
+    ok = successes(dict.fromkeys(config.objective.weights, none))
+    aggregate(none, ok, config.aggregate)  # its errors
+    if len(config.spread) != 2 or not all(0 <= s < np.inf for s in config.spread):
+        raise ValueError(f"spread {config.spread}: give that of angles [rad] and speeds [rad/s]")
+    rate = config.success_rate
+    if check_number("success_rate", rate, "a share of the starts") > 1:
+        raise ValueError(f"success_rate is {rate}; give a share of the starts, at most 1")
+    names = "resample", "aggregate", "halve_after", "checks", "success_rate"
+    changed = [name for name in names if getattr(config, name) != DEFAULTS[name]]
+    methods = [stage.name for stage in config.stages]
+    alone = config.runs == 1 and not config.by_run and config.restarts is None
+    if changed and not (alone and methods == ["cma"]):
+        raise ValueError(
+            f"{', '.join(changed)}: only for one run of the method cma; leave out other methods,"
+            " chains, restarts, runs and by_run"
+        )

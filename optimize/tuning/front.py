@@ -10,18 +10,18 @@ Source: Guerreiro, Fonseca, Paquete, The hypervolume indicator, 2021; computed b
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from optimize.problems.aggregation import successes
 from optimize.problems.evaluation import Evaluation
 from optimize.problems.problem import Problem
-from optimize.problems.score import successes
 from optimize.results.folder import RESTORE, RunFolder
-from optimize.tuning.names import EVOLUTION, FRONT, OWN, WEIGHTS, stages
+from optimize.tuning.names import EVOLUTION, FRONT, OWN, WEIGHTS, Stage
 
 
 @dataclass(frozen=True)
@@ -61,20 +61,18 @@ def need_moocore() -> Any:
     return moocore
 
 
-def check_front(config: Mapping[str, Any]) -> None:
+def check_front(chain: Sequence[Stage], by_run: Iterable[str], resample: bool) -> None:
     """Raise ValueError where the members of a search do not form one front.
 
-    Raises ImportError without moocore.
+    by_run: names of the settings that differ by run. Raises ImportError without moocore.
     """
-    if not config["front"]:
-        return
     need_moocore()
-    methods = {stage.name for stage in stages(config["method"])}
-    numbers = [n for n in config["each"] if n not in OWN and not n.startswith(WEIGHTS)]
-    if config["fresh"] or not methods <= {*EVOLUTION} or numbers:
+    methods = {stage.name for stage in chain}
+    numbers = [n for n in by_run if n not in OWN and not n.startswith(WEIGHTS)]
+    if resample or not methods <= {*EVOLUTION} or numbers:
         raise ValueError(
-            "front: candidates have to be evaluated alike; leave out resampling (fresh), methods"
-            " along the gradient, and numbers of the scenario that differ by run (each)"
+            "front: candidates have to be evaluated alike; leave out resampling (resample), methods"
+            " along the gradient, and numbers of the scenario that differ by run (by_run)"
         )
 
 

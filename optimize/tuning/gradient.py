@@ -16,9 +16,9 @@ import numpy as np
 
 from optimize.problems.problem import Problem
 from optimize.results.folder import RunFolder
+from optimize.tuning.config import check_number
 from optimize.tuning.descent import Descent, optimiser
 from optimize.tuning.names import EVOLUTION, stages
-from optimize.tuning.options import check_number
 
 REPORT = "report.txt"
 POINTS = 16  # at which a derivative is tried

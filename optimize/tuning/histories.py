@@ -1,7 +1,7 @@
 """Histories of the runs of a search, read from their folder, with cost and best so far.
 
-Runs with objective weights of their own (``each``) report fitness that does not compare. The terms
-of their best members do compare, under the weights of the whole search.
+Runs with objective weights of their own (``by_run``) report fitness that does not compare. The
+terms of their best members do compare, under the weights of the whole search.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,14 +20,14 @@ class RunHistory:
     """History of one run of a search.
 
     lines: of history.jsonl, a generation each, the start among them. seed: None where the folder
-    does not say. each: settings of this run. weights: those its terms are weighted with, None where
-    its fitness counts as it is.
+    does not say. settings: those of this run alone. weights: those its terms are weighted with,
+    None where its fitness counts as it is.
     """
 
     number: int
     lines: Sequence[Mapping[str, Any]]
     seed: int | None = None
-    each: Mapping[str, float] | None = None
+    settings: Mapping[str, float] | None = None
     weights: Mapping[str, float] | None = None
 
     @property
@@ -67,9 +67,9 @@ def _brought(line: Mapping[str, Any]) -> bool:
     return line["best"] is not None and line["best"] == line["best_ever"]
 
 
-def own_weights(each: Mapping[str, Any]) -> bool:
+def own_weights(by_run: Mapping[str, Any]) -> bool:
     """True if runs have objective weights of their own."""
-    return any(name.startswith(WEIGHTS) for name in each)
+    return any(name.startswith(WEIGHTS) for name in by_run)
 
 
 def weighted_sum(weights: Mapping[str, float], parts: Mapping[str, float | None]) -> float:
@@ -101,14 +101,14 @@ def histories(folder: RunFolder) -> list[RunHistory]:
         by_run.setdefault(line.get("run", 0), []).append(line)
     if config is None:
         return [RunHistory(number, lines) for number, lines in by_run.items()]
-    each = of_runs(config.get("each", {}), config.get("runs", 1))
-    weights = config["weights"] if own_weights(each) else None
+    values = of_runs(config.get("by_run", {}), config.get("runs", 1))
+    weights = config["weights"] if own_weights(values) else None
     return [
         RunHistory(
             number,
             lines,
             config["seed"] + number,
-            {name: float(values[number]) for name, values in each.items()},
+            {name: float(own[number]) for name, own in values.items()},
             weights,
         )
         for number, lines in by_run.items()

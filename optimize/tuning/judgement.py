@@ -109,7 +109,7 @@ def evaluate_candidates(
     fine: the problem with the settings of the evaluation, under its precision; runs: the best one
     first. Ctrl-C ends it as KeyboardInterrupt.
     """
-    motions = fine.trials * (1 + len(fine.also))
+    motions = fine.trials * (1 + len(fine.others))
     members = candidates(runs, max(LEAST, MOTIONS // motions))
     size = min(len(members), max(1, TOGETHER // motions))
     values = np.stack([written_values(search, member.x) for member in members])

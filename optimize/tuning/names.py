@@ -43,12 +43,12 @@ def stages(text: str) -> tuple[Stage, ...]:
     return tuple(chain)
 
 
-def of_runs(each: Mapping[str, Sequence[float]], runs: int) -> dict[str, np.ndarray]:
+def of_runs(by_run: Mapping[str, Sequence[float]], runs: int) -> dict[str, np.ndarray]:
     """Values by name, (runs,) each; the runs take the given ones in turn."""
     out = {}
-    for name, values in each.items():
+    for name, values in by_run.items():
         numbers = np.asarray(values, float).reshape(-1)
         if not numbers.size or not np.isfinite(numbers).all():
-            raise ValueError(f"each: {name} is {values}; give finite numbers")
+            raise ValueError(f"by_run: {name} is {values}; give finite numbers")
         out[name] = numbers[np.arange(runs) % numbers.size]
     return out

@@ -26,11 +26,10 @@ from optimize.problems.problem import Problem
 from optimize.results.folder import RunFolder
 from optimize.running.simulate import run_scenario
 from optimize.scenarios.scenario import Scenario
+from optimize.tuning.build import load_run, with_numbers
 from optimize.tuning.front import Front, load_front
 from optimize.tuning.histories import RunHistory, best_of, column, histories, quartiles
-from optimize.tuning.kept import load_run
 from optimize.tuning.names import FRONT, RESULT
-from optimize.tuning.posed import with_numbers
 from optimize.tuning.svg import Band, Dots, Line, chart
 
 PAGE = "tuning.html"
@@ -63,8 +62,8 @@ def write_run_page(
         raise ValueError(f"{run.path} has no history yet: there is nothing to show")
     problem, backend, reason = None, None, ""
     try:
-        options, problem = load_run(run, scenario, objective)
-        backend = options["backend"]
+        loaded, problem = load_run(run, scenario, objective)
+        backend = loaded.backend
     except (ValueError, KeyError, OSError, TypeError) as error:
         reason = f"The problem of the run could not be made again: {error}"
     front = load_front(run) if (run / FRONT).is_file() else None

@@ -27,7 +27,7 @@ def run_evaluators(problem: Problem, values: Mapping[str, np.ndarray]) -> Evalua
     numbers = {n: v for n, v in values.items() if n not in OWN and not n.startswith(WEIGHTS)}
     for name in weights.keys() - problem.objective.weights.keys():
         near = difflib.get_close_matches(name, problem.objective.weights, 3, 0.0)
-        raise ValueError(f"each: the objective has no weight {name!r}; nearest are {near}")
+        raise ValueError(f"by_run: the objective has no weight {name!r}; nearest are {near}")
     whole = _with(problem, numbers) if numbers else problem
     fixed = np.stack(list(numbers.values()), axis=1) if numbers else np.zeros((0, 0))
 
@@ -52,15 +52,17 @@ def _with(problem: Problem, numbers: Mapping[str, np.ndarray]) -> Problem:
     bounds: dict[str, Any] = {}
     for name, values in numbers.items():
         if own[name].size != 1:
-            raise ValueError(f"each: {name} is of {own[name].size} numbers; name one, as {name}[0]")
+            raise ValueError(
+                f"by_run: {name} is of {own[name].size} numbers; name one, as {name}[0]"
+            )
         both = np.append(values, own[name])
         bounds[name] = (both.min() - 1.0, both.max() + 1.0)
     every = {**tuned, **bounds}
-    others = tuple(dataclasses.replace(other, numbers=every) for other in problem.also)
-    whole = dataclasses.replace(problem, numbers=every, also=others)
+    others = tuple(dataclasses.replace(other, numbers=every) for other in problem.others)
+    whole = dataclasses.replace(problem, numbers=every, others=others)
     taken = {scenario.path(n) for n in numbers} & set(problem.tunables.names)
     if taken or whole.tunables.size != problem.tunables.size + len(numbers):
-        raise ValueError(f"each: {', '.join(sorted(taken)) or 'a number'} is tuned already")
+        raise ValueError(f"by_run: {', '.join(sorted(taken)) or 'a number'} is tuned already")
     return whole
 
 
@@ -82,15 +84,18 @@ def _weighed(
 def table_of_runs(
     problem: Problem,
     search: Mapping[str, Any],
-    each: Mapping[str, np.ndarray],
+    by_run: Mapping[str, np.ndarray],
     runs: Sequence[EvolutionResult],
 ) -> list[dict[str, Any]]:
-    """Rows of settings and result, one for each run. search: arguments of ``evolve_runs``."""
+    """Rows of settings and result, one for each run.
+
+    search: arguments of ``evolve_runs``; by_run: settings that differ.
+    """
     return [
         {
             "run": k,
             **{name: search[name][k] for name in ("seed", "sigma", "population")},
-            **{name: values[k] for name, values in each.items()},
+            **{name: values[k] for name, values in by_run.items()},
             "fitness": run.best_fitness,
             "parts": run.best_parts,
             "evaluations": sum(record.members for record in run.history),

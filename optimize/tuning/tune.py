@@ -11,7 +11,7 @@ Interrupted, the run goes on with ``tune(out="runs/rise", resume=True)``, to the
 import contextlib
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
@@ -35,13 +35,18 @@ from optimize.running.summary import json_safe
 from optimize.scenarios.scenario import Scenario
 from optimize.tuning.bar import Bar
 from optimize.tuning.best import BY_SEARCH, Best, tuned_text
+from optimize.tuning.build import (
+    build_problem,
+    evaluation_context,
+    scenario_of,
+    selection_problem,
+    with_numbers,
+)
 from optimize.tuning.checkpoint import has_begun, next_generation
-from optimize.tuning.chosen import choose, robust_search
-from optimize.tuning.config import RunConfig, new_config, resumed_config
+from optimize.tuning.config import TuneConfig, TuneOptions, new_config, resumed_config
 from optimize.tuning.evolution import EvolutionResult, GenerationRecord, evolve_runs, settings_of
 from optimize.tuning.front import FrontRecorder
 from optimize.tuning.gradient import REPORT, GradientChecks, health_at_start
-from optimize.tuning.histories import own_weights
 from optimize.tuning.history_plot import plot_history
 from optimize.tuning.judgement import (
     Candidate,
@@ -49,16 +54,8 @@ from optimize.tuning.judgement import (
     evaluate_candidates,
     nothing_gained,
 )
-from optimize.tuning.names import EVOLUTION, RESULT, RUNS, of_runs, stages
-from optimize.tuning.options import TuneOptions
-from optimize.tuning.posed import (
-    build_problem,
-    evaluation_context,
-    scenario_of,
-    search_of,
-    selection_problem,
-    with_numbers,
-)
+from optimize.tuning.names import EVOLUTION, RESULT, RUNS
+from optimize.tuning.robust import choose, robust_search
 from optimize.tuning.runs import run_evaluators, table_of_runs
 
 
@@ -107,7 +104,7 @@ def tune(
     the command line that config.json records.
 
     Several ``runs`` advance as one program, with the seeds from ``seed`` on and the values of
-    ``each`` in turn, and runs.json has the result of each. Runs with weights or numbers of their
+    ``by_run`` in turn, and runs.json has the result of each. Runs with weights or numbers of their
     own are compared under the weights of the objective, in the scenario as it is. ``front`` saves
     the Pareto front of the members of all runs (``optimize.tuning.front``).
 
@@ -119,7 +116,7 @@ def tune(
 
     The search is in JAX's default precision and on all its devices. After every generation history
     and checkpoint are complete, best.scl and best.json after every gain. At the end the start, the
-    means and the latest bests are evaluated, of a script with ``judge_dt`` in float64, and the best
+    means and the latest bests are evaluated, of a script with ``final_dt`` in float64, and the best
     of them is returned, the start where none is better (``optimize.tuning.judgement``): best.scl,
     best.json, its page, plots and trajectory. Ctrl-C and SIGTERM end the search after a generation,
     with all of that saved but the final evaluation; KeyboardInterrupt before the search has started
@@ -127,14 +124,14 @@ def tune(
 
     Raises ValueError, KeyError, TypeError or ScriptError for bad input, before anything is written,
     ValueError too where the first stage follows a derivative that is not worth it
-    (``gradient_health``); a later one is left out, and the stage before goes on. ``trust`` follows
-    it all the same.
+    (``gradient_health``); a later one is left out, and the stage before goes on.
+    ``trust_derivative`` follows it all the same.
 
     FileExistsError where the folder holds anything, FileNotFoundError where there is nothing to
     resume, RunChanged where that began with something else, CheckpointError where it is damaged,
     FolderInUse where another process works in the folder.
     """
-    _check(scenario, out, options)
+    _check(scenario, out)
     try_folder(out)
     with note_interrupts(), contextlib.ExitStack() as stack:
         if resume:
@@ -142,9 +139,9 @@ def tune(
         else:
             opened = _begun(stack, out, scenario, objective, options, command, cluster)
         folder, config, problem, pool = opened
-        best = Best(folder, problem, own_weights(config["each"]))
+        best = Best(folder, problem, config.own_weights)
         run = _TuningRun(folder, config, problem, distribute(problem, pool), best, resume, progress)
-        return _robust_search(run) if config["fresh"] else _fixed_search(run)
+        return _robust_search(run) if config.resample else _fixed_search(run)
 
 
 @dataclass(frozen=True)
@@ -155,7 +152,7 @@ class _TuningRun:
     """
 
     folder: RunFolder
-    config: RunConfig
+    config: TuneConfig
     problem: Problem
     searched: Problem
     best: Best
@@ -163,7 +160,7 @@ class _TuningRun:
     progress: bool
 
 
-_Opened = tuple[RunFolder, RunConfig, Problem, Any]  # and the pool of workers
+_Opened = tuple[RunFolder, TuneConfig, Problem, Any]  # and the pool of workers
 
 
 def _resumed(
@@ -181,14 +178,15 @@ def _resumed(
     config = resumed_config(folder, scenario, objective, options)
     _check_cluster(config, cluster)
     # Differences are reported before a problem is built of them, which may fail.
-    changes_since(folder, digest(config.options, config.text), accept_changes)
+    content = config.as_json()
+    changes_since(folder, digest(content, config.script), accept_changes)
     problem = build_problem(config)
-    now = digest(config.options, config.text, problem.scenario.model)
+    now = digest(content, config.script, problem.scenario.model)
     changed = changes_since(folder, now, accept_changes)
     pool = stack.enter_context(workers(cluster))
-    generation = next_generation(folder, settings_of(**search_of(config, problem)))
+    generation = next_generation(folder, settings_of(**config.search(problem.tunables.size)))
     accept(folder, now, changed, generation)
-    folder.write_json(RunFolder.CONFIG, config.options)
+    folder.write_json(RunFolder.CONFIG, content)
     return folder, config, problem, pool
 
 
@@ -205,11 +203,12 @@ def _begun(
     config = new_config(scenario, objective, options, command)
     _check_cluster(config, cluster)
     problem = build_problem(config)
-    now = digest(config.options, config.text, problem.scenario.model)
-    health = health_at_start(problem, config["method"], config["sigma"], config["trust"])
+    content = config.as_json()
+    now = digest(content, config.script, problem.scenario.model)
+    health = health_at_start(problem, config.method, config.sigma, config.trust_derivative)
     pool = stack.enter_context(workers(cluster))
     stack.enter_context(lock_folder(out))
-    folder = RunFolder.create(out, config.options, config.text, now, config.objective_text)
+    folder = RunFolder.create(out, content, config.script, now, config.objective_file)
     if health is not None:
         folder.write_text(REPORT, str(health))
     return folder, config, problem, pool
@@ -218,11 +217,11 @@ def _begun(
 def _fixed_search(run: _TuningRun) -> TuneResult:
     """Search with fixed trials: the result is the best member of all runs."""
     folder, config, problem = run.folder, run.config, run.problem
-    of = run_evaluators(run.searched, of_runs(config["each"], config["runs"]))
-    evaluate, checks = of.evaluate, GradientChecks(problem, folder, config["trust"])
-    if config["front"]:
-        evaluate = FrontRecorder(of.evaluate, problem, folder, config["front"])
-    with Bar(config["generations"], run.progress) as bar:
+    of = run_evaluators(run.searched, config.values_by_run)
+    evaluate, checks = of.evaluate, GradientChecks(problem, folder, config.trust_derivative)
+    if config.front:
+        evaluate = FrontRecorder(of.evaluate, problem, folder, config.front)
+    with Bar(config.generations, run.progress) as bar:
 
         def on_generation(records: list[GenerationRecord], best_x: np.ndarray) -> None:
             run.best.offer(records, best_x)
@@ -230,7 +229,7 @@ def _fixed_search(run: _TuningRun) -> TuneResult:
 
         results = evolve_runs(
             evaluate,
-            **search_of(config, problem),
+            **config.search(problem.tunables.size),
             slopes=of.slopes,
             doubt=checks,
             folder=folder,
@@ -238,7 +237,7 @@ def _fixed_search(run: _TuningRun) -> TuneResult:
             on_generation=on_generation,
             progress=False,
             changes=accepted_changes(folder),
-            by_generation=bool(config["front"]),
+            by_generation=bool(config.front),
         )
     result = _finish(run, results)
     return dataclasses.replace(result, notes=(*result.notes, *checks.told))
@@ -251,7 +250,7 @@ def _robust_search(run: _TuningRun) -> TuneResult:
     starts.
     """
     folder, config, problem = run.folder, run.config, run.problem
-    with Bar(config["generations"], run.progress) as bar:
+    with Bar(config.generations, run.progress) as bar:
 
         def on_generation(records: list[GenerationRecord], best_x: np.ndarray) -> None:
             run.best.begin(records)
@@ -262,21 +261,21 @@ def _robust_search(run: _TuningRun) -> TuneResult:
             selection_problem(config, problem),
             folder,
             resume=run.resume,
-            sure=config["sure"],
+            success_rate=config.success_rate,
             on_check=lambda check: bar.note(f"{check.ok}/{check.starts} at {check.total or 0:.4g}"),
             on_generation=on_generation,
             changes=accepted_changes(folder),
-            **search_of(config, problem),
+            **config.search(problem.tunables.size),
         )
     if start is None or chosen is None:
         return _finish(run, (evolution,))
     first = Candidate("start", np.zeros_like(evolution.best_x), start.total, start.parts)
     last = Candidate("mean", np.array(chosen.x), chosen.total, chosen.parts)
-    winner = first if choose([start, chosen], config["sure"]) is start else last
+    winner = first if choose([start, chosen], config.success_rate) is start else last
     evaluation = FinalEvaluation(first, winner, last, 2)
     note = (
         f"generation {chosen.generation} stands in {chosen.ok} of {chosen.starts} starts that"
-        f" neither searched nor chose ({spread_text(*config['spread'])}),"
+        f" neither searched nor chose ({spread_text(*config.spread)}),"
         f" with a median objective of {chosen.total}; the start in {start.ok}, with {start.total}"
     )
     evolution = dataclasses.replace(
@@ -289,26 +288,20 @@ def _robust_search(run: _TuningRun) -> TuneResult:
     return dataclasses.replace(outcome, notes=(*outcome.notes, note))
 
 
-def _check(scenario, out, options: TuneOptions) -> None:
-    """Raise TypeError for arguments of a wrong type; values are checked with the configuration."""
+def _check(scenario: Any, out: Any) -> None:
+    """Raise TypeError for a scenario or folder of a wrong type."""
     if scenario is not None:
         how = ": a script's path or name, a scene's name, or a Scenario"
         check_kind("scenario", scenario, str, os.PathLike, Scenario, how=how)
     check_kind("out", out, str, os.PathLike, how=": the folder of the run")
-    if options.get("set") is not None:
-        check_kind("set", options.get("set"), Mapping, how=" from a path or key to a value")
-    for name in ("numbers", "variants"):
-        if options.get(name) is not None:
-            how = " from a path or label to (lower, upper) or (lower, upper, scale)"
-            check_kind(name, options.get(name), Mapping, how=how)
 
 
-def _check_cluster(config: RunConfig, cluster: Any) -> None:
+def _check_cluster(config: TuneConfig, cluster: Any) -> None:
     """Raise ValueError for workers that do not exist, or that the method could not use."""
     check_cluster(cluster)
-    if cluster is not None and not {s.name for s in stages(config["method"])} & {*EVOLUTION}:
+    if cluster is not None and not {stage.name for stage in config.stages} & {*EVOLUTION}:
         raise ValueError(
-            f"cluster: derivatives are not found by workers, and the method {config['method']!r}"
+            f"cluster: derivatives are not found by workers, and the method {config.method!r}"
             " has no stage that evolves; leave the cluster out"
         )
 
@@ -325,8 +318,8 @@ def _finish(
     evolution = order[0]
     notes: list[str] = []
     if len(runs) > 1:
-        each = of_runs(config["each"], config["runs"])
-        rows = table_of_runs(problem, search_of(config, problem), each, runs)
+        search = config.search(problem.tunables.size)
+        rows = table_of_runs(problem, search, config.values_by_run, runs)
         folder.write_json(RUNS, json_safe(rows))
     if evolution.history:
         try:
@@ -350,12 +343,12 @@ def _finish(
         if (
             evaluation.chosen.total is None
             and evaluation.start.total is None
-            and not config["fresh"]
+            and not config.resample
         ):
             failed = f"judged {how}, every member failed: {evaluation.count} of the search"
             return dataclasses.replace(nothing, notes=(*notes, failed))
         motion = _motion(config, problem, evaluation.chosen, progress)
-        interrupted = config.text is not None and motion.interrupted
+        interrupted = config.script is not None and motion.interrupted
     except KeyboardInterrupt:
         evaluation = None
     if evaluation is None or interrupted:
@@ -371,63 +364,66 @@ def _finish(
     best.write(chosen.total, parts, chosen.x, (start.total, start.parts or {}), how)
     name = config.objective.name
     first, last = (json_safe(candidate.as_json(name)) for candidate in (start, chosen))
-    units = {name: config.objective.term(name).unit for name in config["weights"]}
+    weights = config.objective.weights
+    units = {name: config.objective.term(name).unit for name in weights}
     content = {"judged": how, "handed out": chosen.name, "search": [start_fitness, worth]}
-    content |= {"weights": config["weights"], "units": units, "before": first, "after": last}
+    content |= {"weights": weights, "units": units, "before": first, "after": last}
     folder.write_json(RESULT, json_safe(content))
     missing = write_simulation(folder, motion, with_files=False).missing
     notes += missing
     return TuneResult(folder.path, evolution, runs, first, last, motion, tuple(notes), chosen.x)
 
 
-def _how(config: RunConfig, problem: Problem) -> str:
+def _how(config: TuneConfig, problem: Problem) -> str:
     """Describe for reports by which steps, precision and scheme members were compared."""
     scheme = problem.scenario.scheme.settings_text
     return ", ".join(filter(None, [_steps_text(config), scheme]))
 
 
-def _steps_text(config: RunConfig) -> str:
-    steps = f"with steps of {config['judge_dt']} s"
-    if config["fresh"]:
-        return "by the starts that checked it" + (f", {steps}" if config.text is not None else "")
-    return BY_SEARCH if config.text is None else f"{steps} in float64"
+def _steps_text(config: TuneConfig) -> str:
+    steps = f"with steps of {config.final_dt} s"
+    if config.resample:
+        return "by the starts that checked it" + (f", {steps}" if config.script is not None else "")
+    return BY_SEARCH if config.script is None else f"{steps} in float64"
 
 
 def _final_evaluation(
-    config: RunConfig, problem: Problem, runs: Sequence[EvolutionResult], progress: bool
+    config: TuneConfig, problem: Problem, runs: Sequence[EvolutionResult], progress: bool
 ) -> FinalEvaluation:
     """Final evaluation of a search with fixed trials; of a script with the finer step."""
-    if config.text is None:
-        return evaluate_candidates(problem, dataclasses.replace(problem, racing=0), runs, progress)
+    if config.script is None:
+        return evaluate_candidates(
+            problem, dataclasses.replace(problem, halve_after=0), runs, progress
+        )
     with evaluation_context():
-        fine = dataclasses.replace(build_problem(config, config["judge_dt"]), racing=0)
+        fine = dataclasses.replace(build_problem(config, config.final_dt), halve_after=0)
         return evaluate_candidates(problem, fine, runs, progress)
 
 
-def _motion(config: RunConfig, problem: Problem, chosen: Candidate, progress: bool) -> Simulation:
+def _motion(config: TuneConfig, problem: Problem, chosen: Candidate, progress: bool) -> Simulation:
     """Simulate the returned member from the scenario's start, with the settings of the evaluation.
 
     A script is simulated as its text in best.scl has it.
     """
-    if config.text is None:
+    if config.script is None:
         values = np.asarray(problem.tunables.decode(np.asarray(chosen.x, float)))
-        found = with_numbers(problem, values, config["seconds"])
-        return run_scenario(found, progress=progress, backend=config["backend"])
+        found = with_numbers(problem, values, config.objective.seconds)
+        return run_scenario(found, progress=progress, backend=config.backend)
     script = script_in(problem.scenario)
     assert script is not None
-    alone = config["trials"] == 1 and not config["also"] and not config["fresh"]
+    alone = config.trials == 1 and not config.variant and not config.resample
     with evaluation_context():
-        fine = scenario_of(config, tuned_text(problem, script, chosen.x), config["judge_dt"])
+        fine = scenario_of(config, tuned_text(problem, script, chosen.x), config.final_dt)
         if any(path.startswith(("model.", "sizes")) for path in problem.tunables.names):
             values = problem.tunables.decode(np.asarray(chosen.x, float))
             tree = {**problem.scenario.tree, "model": fine.tree["model"]}
             written = problem.tunables.write(tree, jnp.asarray(values))
             fine = fine.with_tree({part: written[part] for part in ("model", "sizes")})
         motion = run_scenario(
-            dataclasses.replace(fine, seconds=config["seconds"]),
+            dataclasses.replace(fine, seconds=config.objective.seconds),
             objective=None if alone or config.objective.of_survival else config.objective,
             progress=progress,
-            backend=config["backend"] or "fused",
+            backend=config.backend or "fused",
         )
     if not alone:
         return motion

@@ -248,7 +248,7 @@ def test_tune_passes_its_options_on(tmp_path, monkeypatch, capsys):
     arguments = ["tune", "walk", "--objective", "stand", "--out", str(tmp_path / "run")]
     arguments += ["--generations", "7", "--seed", "3", "--free", "all"]
     arguments += ["--tune", "model.friction=0.4:1.2", "--tune", "model.mass[0]=5:6:0.5"]
-    arguments += ["--also", "character.build=child", "pushes=90,120"]
+    arguments += ["--variant", "character.build=child", "pushes=90,120"]
     assert main(arguments) == 0
     assert stub.options["generations"] == 7 and stub.options["seed"] == 3
     assert "population" not in stub.options and stub.options["free"] == "all"
@@ -256,7 +256,9 @@ def test_tune_passes_its_options_on(tmp_path, monkeypatch, capsys):
         "model.friction": (0.4, 1.2),
         "model.mass[0]": (5.0, 6.0, 0.5),
     }
-    assert stub.options["also"] == [{"set": {"character.build": "child"}, "pushes": (90.0, 120.0)}]
+    assert stub.options["variant"] == [
+        {"set": {"character.build": "child"}, "pushes": (90.0, 120.0)}
+    ]
     assert stub.options["command"][:3] == ["jaxsim", "tune", "walk"]
     shown = capsys.readouterr()
     assert "time" in shown.out and "2.5" in shown.out and "best.scl" in shown.out

@@ -21,7 +21,7 @@ from optimize.learning.runs import learn_runs
 from optimize.running.simulate import simulate
 from optimize.studies.push_options import MapOptions
 from optimize.sweeps.sweep import sweep
-from optimize.tuning.options import DEFAULTS
+from optimize.tuning.config import DEFAULTS
 
 ROOT = Path(__file__).resolve().parents[3]
 NAMES = [each.name for each in COMMANDS]
@@ -120,10 +120,10 @@ def test_the_cpu_is_split_before_anything_starts_jax(tmp_path):
 @pytest.mark.parametrize(
     ("earlier", "name", "value", "kept"),
     [
-        ("--score", "--aggregate", ["worst"], ("score", "worst")),
-        ("--sure", "--success-rate", ["0.9"], ("sure", 0.9)),
-        ("--fresh", "--resample", [], ("fresh", True)),
-        ("--also", "--variant", ["a.b=1"], ("also", [["a.b=1"]])),
+        ("--score", "--aggregate", ["worst"], ("aggregate", "worst")),
+        ("--sure", "--success-rate", ["0.9"], ("success_rate", 0.9)),
+        ("--fresh", "--resample", [], ("resample", True)),
+        ("--also", "--variant", ["a.b=1"], ("variant", [["a.b=1"]])),
     ],
 )
 def test_an_earlier_option_does_as_its_new_name_and_says_so(earlier, name, value, kept, capsys):

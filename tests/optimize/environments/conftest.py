@@ -18,7 +18,7 @@ def pushed_planar():
         {},
         OBJECTIVES["stand"],
         trials=4,
-        drawn={"model.friction": (0.4, 0.9), "forces.direction": (0.0, 3.1)},
+        sample={"model.friction": (0.4, 0.9), "forces.direction": (0.0, 3.1)},
     )
     return as_env(
         problem,

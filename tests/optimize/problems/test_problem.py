@@ -17,8 +17,8 @@ from optimize.scenarios.scenario import Scenario
 from optimize.studies.push_map import map_scenario
 from optimize.studies.push_options import MapOptions
 from optimize.sweeps.sweep import sweep
+from optimize.tuning.build import push_trials
 from optimize.tuning.evolution import evolve
-from optimize.tuning.pushes import push_trials
 from optimize.tuning.tune import tune
 
 SHORT = 0.02  # [s]
@@ -53,7 +53,7 @@ def test_zeros_of_a_root_are_named_with_the_slice_to_use(human):
 @pytest.mark.slow
 def test_a_gain_and_a_mass_of_a_human_are_tuned_against_pushes(human):
     variants = {"forces.force[0,:]": [[50.0, 0.0, 0.0], [0.0, -50.0, 0.0]]}
-    options = dict(trials=2, variants=variants, backend="xla", chunk=8)
+    options = dict(trials=2, vary=variants, backend="xla", chunk=8)
     problem = Problem(human, NUMBERS, short("capture"), **options)
     np.testing.assert_array_equal(problem.varied()["forces.force[0,:]"][1], [0, -50, 0])
     found = evolve(
@@ -135,7 +135,7 @@ def test_the_gradient_agrees_with_finite_differences(kind):
         scenario, variants = Scenario(*parts), {}
         numbers, judged = NUMBERS, short("capture")
     problem = Problem(
-        scenario, numbers, judged, trials=2, variants=variants, chunk=2,
+        scenario, numbers, judged, trials=2, vary=variants, chunk=2,
         backend="fused" if kind == "fused" else "xla",
     )  # fmt: skip
     loss, slope = problem.value_and_slope(np.zeros(2))
@@ -188,7 +188,7 @@ def test_an_objective_of_a_file_is_kept_and_checked(tmp_path):
     with pytest.raises(ValueError, match=r"mine.py has no 'rough'; it has gentle"):
         user_objective(f"{file}:rough")
     out = tmp_path / "run"
-    options = dict(population=4, seconds=0.02, judge_dt=0.001, progress=False)
+    options = dict(population=4, seconds=0.02, final_dt=0.001, progress=False)
     standing = {"character.start": "standing"}
     tune(script, f"{file}:gentle", out=out, generations=1, set=standing, **options)
     file.unlink()  # what was kept counts

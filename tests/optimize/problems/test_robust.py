@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from optimize.problems.aggregation import aggregate, check_aggregation, successes
 from optimize.problems.evaluation import Evaluation
 from optimize.problems.problem import Problem
-from optimize.problems.score import aggregate, check_score, successes
 from optimize.running.objectives import user_objective
 from optimize.scenarios.find import scenario
 from optimize.tuning.evolution import evolve
@@ -39,7 +39,7 @@ def test_success_counts_the_failures_and_then_looks_at_the_mean():
 @pytest.mark.parametrize("score", ["median", "cvar", "cvar:0", "cvar:x", "worst:2"])
 def test_a_score_that_there_is_none_of(score):
     with pytest.raises(ValueError, match="choose from mean, worst, cvar:SHARE, success"):
-        check_score(score)
+        check_aggregation(score)
 
 
 def speed(sample):
@@ -53,8 +53,8 @@ def arm():
         scenario(Path(__file__).parents[2] / "models" / "arm.urdf"),
         {"model.mass[0]": (0.1, 50.0, "log"), "model.gravity[0]": (-90.0, 90.0)},
         user_objective(speed)[0],
-        seconds=0.005, trials=3, spread=(0.0, 0.5), fresh=True, seed=5, backend="xla", chunk=3,
-        drawn={"model.gravity[2]": (-20.0, -5.0)},
+        seconds=0.005, trials=3, spread=(0.0, 0.5), resample=True, seed=5, backend="xla", chunk=3,
+        sample={"model.gravity[2]": (-20.0, -5.0)},
     )  # fmt: skip
 
 
@@ -68,36 +68,36 @@ def test_trials_are_those_of_their_generation(arm):
     for changed in (arm.starts(4), other.starts(3)):
         assert (np.asarray(changed.qd) != np.asarray(arm.starts(3).qd))[1:].any(axis=1).all()
     np.testing.assert_array_equal(arm.starts(4).qd[0], arm.scenario.state.qd)
-    kept = replace(arm, fresh=False)
+    kept = replace(arm, resample=False)
     np.testing.assert_array_equal(kept.starts(4).qd, kept.starts(9).qd)
     gravity = arm.varied(0)["model.gravity[2]"]
     assert ((gravity > -20) & (gravity < -5)).all() and len(np.unique(gravity)) == 3
 
 
 def test_a_number_that_is_drawn_is_the_same_throughout_its_array(arm):
-    drawn = replace(arm, drawn={"model.inertia": (0.5, 0.8)}).varied(0)["model.inertia"]
+    drawn = replace(arm, sample={"model.inertia": (0.5, 0.8)}).varied(0)["model.inertia"]
     assert drawn.shape == (3, *np.shape(arm.scenario.model.inertia))
     assert (drawn == drawn[:, :1, :1]).all() and len(np.unique(drawn)) == 3
     with pytest.raises(ValueError, match=r"no range from 2.0 to 1.0"):
-        replace(arm, drawn={"model.inertia": (2.0, 1.0)}).varied()
+        replace(arm, sample={"model.inertia": (2.0, 1.0)}).varied()
     with pytest.raises(KeyError, match=r"no number .model.weight."):
-        replace(arm, drawn={"model.weight": (0.0, 1.0)}).varied()
-    with pytest.raises(ValueError, match="racing is 3 of 3 trials"):
-        replace(arm, racing=3)
+        replace(arm, sample={"model.weight": (0.0, 1.0)}).varied()
+    with pytest.raises(ValueError, match="halve_after is 3 of 3 trials"):
+        replace(arm, halve_after=3)
 
 
 @pytest.mark.slow
 def test_racing_changes_no_score_of_who_goes_on(arm):
     score = "cvar:0.5"
     z = 0.3 * np.random.default_rng(0).normal(size=(6, arm.tunables.size))
-    whole = replace(arm, score=score).evaluate(z, 2)
-    raced = replace(arm, score=score, racing=1).evaluate(z, 2)
+    whole = replace(arm, aggregate=score).evaluate(z, 2)
+    raced = replace(arm, aggregate=score, halve_after=1).evaluate(z, 2)
     same = raced.fitness == whole.fitness
     assert same.sum() == 3 and raced.steps == arm.steps * (6 + 3 * 2) < whole.steps
     assert raced.fitness[~same].min() >= raced.fitness[same].max()
     for name, part in raced.parts.items():
         np.testing.assert_array_equal(part[same], whole.parts[name][same])
-    first = replace(arm, score=score).outcomes(arm.tunables.decode(z), 2, slice(1))[0]
+    first = replace(arm, aggregate=score).outcomes(arm.tunables.decode(z), 2, slice(1))[0]
     early = arm.objective.total(first)[:, 0]
     assert set(np.argsort(early)[:3]) == set(np.flatnonzero(same))
 

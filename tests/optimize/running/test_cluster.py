@@ -134,7 +134,7 @@ def test_parts_are_of_one_size_and_racing_is_of_all(monkeypatch):
         return {"height": np.repeat(x, trials, axis=1)}, np.ones((len(x), trials), bool)
 
     monkeypatch.setattr(Problem, "outcomes", outcomes)
-    problem, pool = replace(dropped(), racing=1), Counted(3, [])
+    problem, pool = replace(dropped(), halve_after=1), Counted(3, [])
     several = distribute(problem, pool)  # type: ignore
     x = np.random.default_rng(0).uniform(-20, 0, (7, 1))
     here, there = problem.evaluate_values(x), several.evaluate_values(x)

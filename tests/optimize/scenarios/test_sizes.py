@@ -293,7 +293,7 @@ def test_a_robust_score_is_over_bodies(pogo):
     numbers = {"model.gravity[2]": (-20.0, 0.0)}
     problem = Problem(
         base, numbers, judged, trials=3, spread=(0.0, 0.0), backend="xla",
-        variants={"sizes.shank": [0.8, 1.0, 1.25]}, score="worst",
+        vary={"sizes.shank": [0.8, 1.0, 1.25]}, aggregate="worst",
     )  # fmt: skip
     parts, _ = problem.outcomes(problem.tunables.initial[None])
     alone = [outcome(base.set("sizes.shank", f), problem.steps)[0] for f in (0.8, 1.0, 1.25)]
@@ -360,7 +360,7 @@ def test_mistakes_are_told_before_anything_runs(pogo, path, value, error, messag
         with pytest.raises(ValueError, match=r"give 0.5 to 2"):
             _ = Problem(base, {path: (min(value, 1), max(value, 1))}, judged).tunables
         with pytest.raises(ValueError, match=r"give 0.5 to 2"):
-            Problem(base, None, judged, trials=2, variants={path: [1.0, value]}).varied()
+            Problem(base, None, judged, trials=2, vary={path: [1.0, value]}).varied()
 
 
 @pytest.mark.slow

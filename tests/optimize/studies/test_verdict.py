@@ -12,7 +12,7 @@ from optimize.studies.intervals import wilson
 from optimize.studies.push_options import MapOptions, PushMap
 from optimize.studies.push_report import table as push_table
 from optimize.studies.verdict import Column, Verdict, VerdictOptions, verdict
-from optimize.tuning.options import DEFAULTS
+from optimize.tuning.config import DEFAULTS
 
 
 def test_the_interval_of_a_share():

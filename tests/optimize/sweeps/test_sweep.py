@@ -166,7 +166,7 @@ def test_a_problem_is_swept_with_its_objective_and_goes_on(crate, tmp_path):
 def test_single_trials_are_those_of_their_members(crate, backend):
     judged = Objective("way", 0.01, {"far": 1.0}, terms=(FAR,))
     pulls = {"model.gravity[0]": [-20.0, 0.0, 20.0]}
-    problem = Problem(crate, None, judged, trials=3, variants=pulls, backend=backend, chunk=2)
+    problem = Problem(crate, None, judged, trials=3, vary=pulls, backend=backend, chunk=2)
     speeds = np.array([0.0, 1.0])
     every, good = problem.outcomes_at({SPEED: speeds})
     assert good.all() and len(np.unique(every["far"])) == 6

@@ -7,8 +7,8 @@ import pytest
 
 from optimize.problems.problem import Problem
 from optimize.results.folder import RunFolder
+from optimize.tuning.build import front_member
 from optimize.tuning.front import empty_front, extend_front, load_front, save_front
-from optimize.tuning.kept import front_member
 from optimize.tuning.names import FRONT
 from tests.optimize.tuning.toy import (
     NUMBERS,
@@ -36,7 +36,9 @@ def done(tmp_path_factory):
     seen = []
     with pytest.MonkeyPatch.context() as patch:
         unsimulated(patch, seen)
-        found = toy_run(tmp_path_factory.mktemp("front") / "run", runs=3, each=WEIGHTED, front=BOTH)
+        found = toy_run(
+            tmp_path_factory.mktemp("front") / "run", runs=3, by_run=WEIGHTED, front=BOTH
+        )
     rows = sum(6 * len(run.history) for run in found.runs)  # those of the judgement come after
     return found, np.concatenate(seen)[:rows]
 
@@ -113,7 +115,7 @@ def test_a_run_keeps_the_front_of_all_its_members(done):
 def test_the_front_of_a_resumed_run_is_the_same(done, tmp_path, monkeypatch):
     found, _ = done
     unsimulated(monkeypatch)
-    options = dict(runs=3, each=WEIGHTED, front=BOTH)
+    options = dict(runs=3, by_run=WEIGHTED, front=BOTH)
     toy_run(tmp_path / "run", generations=3, **options)
     early = (tmp_path / "run" / FRONT).read_text()
     toy_run(tmp_path / "run", resume=True, **options)
@@ -140,7 +142,7 @@ def test_the_best_of_runs_is_by_the_weights_of_all(done):
         ({"front": ["energy"]}, "two or more"),
         ({"front": ["energy", "speed"]}, "terms: energy, time"),
         ({"front": BOTH, "method": "adam"}, "leave out"),
-        ({"front": BOTH, "each": {"model.gain_p[3]": [1.0]}}, "leave out"),
+        ({"front": BOTH, "by_run": {"model.gain_p[3]": [1.0]}}, "leave out"),
     ],
 )
 def test_what_makes_no_front_is_told(options, message, tmp_path):

@@ -48,8 +48,8 @@ ONE = float(OBJECTIVE.total(terms([[5.0, 5.0]]))[0])
     [
         {},
         {"restarts": "ipop"},
-        {"runs": 3, "each": {"weights.energy": [0.01, 0.5, 0.4]}},
-        {"method": "adam", "trust": True},
+        {"runs": 3, "by_run": {"weights.energy": [0.01, 0.5, 0.4]}},
+        {"method": "adam", "trust_derivative": True},
     ],
     ids=["cma", "restarts", "runs", "gradient"],
 )
@@ -117,7 +117,7 @@ def test_a_member_that_fails_as_it_is_judged_is_not_handed_out(start_fails):
         return Evaluation(total, parts, failed)
 
     fine: Any = SimpleNamespace(
-        trials=1, also=(), objective=OBJECTIVE, evaluate_values=evaluate_values
+        trials=1, others=(), objective=OBJECTIVE, evaluate_values=evaluate_values
     )
     found = evaluate_candidates(problem, fine, [history(3)], progress=False)  # type: ignore[list-item]
     assert found.gained == start_fails and np.isfinite(found.chosen.worth)

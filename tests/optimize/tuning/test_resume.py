@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parents[3]
 SCRIPT = "{ (crouch)\n[knees @-20, hips @10 time: 0.05]\n}\n"
 OBJECTIVE = Objective("low-effort", 0.06, {"time": 1.0, "energy": 1e-3}, "for these tests")
 STANDING = {"character.start": "standing"}
-OPTIONS = dict(set=STANDING, population=4, seed=5, judge_dt=0.001, dt=0.001)
+OPTIONS = dict(set=STANDING, population=4, seed=5, final_dt=0.001, dt=0.001)
 NAMES = ("script.scl", "config.json", "digest.json", "history.jsonl", "checkpoint.msgpack")
 
 
@@ -340,7 +340,7 @@ def test_a_chain_reports_its_derivative_and_goes_on(tmp_path, monkeypatch):
         return (z**2).sum(axis=1), 2 * z
 
     monkeypatch.setattr(Problem, "_derivative", staticmethod(derivative))
-    begun = begin(tmp_path, method="cma:2,adam", generations=3, trust=True)
+    begun = begin(tmp_path, method="cma:2,adam", generations=3, trust_derivative=True)
     assert begun.evolution.generations == 3
     told = (tmp_path / "run" / "report.txt").read_text().splitlines()
     assert told[0].startswith("Derivative at 16 points near the best, a step of ")
@@ -368,7 +368,7 @@ def test_a_derivative_that_promises_what_does_not_come_is_not_followed(tmp_path,
 
 
 def test_many_runs_in_a_folder(tmp_path):
-    options = dict(runs=3, each={"sigma": [0.1, 0.3], "weights.energy": [1e-3]}, restarts="ipop")
+    options = dict(runs=3, by_run={"sigma": [0.1, 0.3], "weights.energy": [1e-3]}, restarts="ipop")
     with pytest.raises(ValueError, match="at least 1"):
         begin(tmp_path, runs=0)
     with pytest.raises(ValueError, match="there are cma, sep-cma"):

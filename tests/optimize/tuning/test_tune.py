@@ -14,12 +14,12 @@ from optimize.problems.problem import Problem
 from optimize.results.folder import RunFolder
 from optimize.running.objectives import Objective
 from optimize.running.simulate import Written
-from optimize.tuning import chosen
+from optimize.tuning import robust
 from optimize.tuning import tune as module
-from optimize.tuning.chosen import CHECKS
+from optimize.tuning.build import build_problem
 from optimize.tuning.config import new_config
 from optimize.tuning.judgement import Candidate
-from optimize.tuning.posed import build_problem
+from optimize.tuning.robust import CHECKS
 from optimize.tuning.tune import tune
 
 SCRIPT = """\
@@ -33,7 +33,7 @@ after 0.03
 """
 OBJECTIVE = Objective("low-effort", 0.06, {"time": 1.0, "energy": 1e-3}, "for these tests")
 STANDING = {"character.start": "standing"}
-OPTIONS = dict(set=STANDING, population=4, seed=5, judge_dt=0.001, dt=0.001)
+OPTIONS = dict(set=STANDING, population=4, seed=5, final_dt=0.001, dt=0.001)
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +43,9 @@ def problems():
 
     def make(config, dt=None):
         names = ("set", "seconds", "dt", "free", "numbers", "chunk", "objective", "trials")
-        names += "fresh", "score", "racing", "draw", "spread"
-        key = json.dumps([config.text, dt, *(config[name] for name in names)])
+        names += "resample", "aggregate", "halve_after", "sample", "spread"
+        saved = config.as_json()
+        key = json.dumps([config.script, dt, *(saved[name] for name in names)])
         if key not in kept:
             kept[key] = build_problem(config, dt)
         return kept[key]
@@ -183,11 +184,13 @@ def test_a_finished_run_may_go_on_for_longer(script, tmp_path):
 
 @pytest.mark.slow
 def test_a_search_with_fresh_trials_goes_on_to_the_same_files(script, tmp_path, monkeypatch):
-    monkeypatch.setattr(chosen, "EVERY", 2)
-    robust = dict(fresh=True, trials=3, racing=1, score="worst", checks=3, spread=(0.0, 0.02))
-    robust |= dict(draw={"model.friction": (0.5, 0.8)})
-    whole = run(script, tmp_path / "whole", **robust)
-    run(script, tmp_path / "parts", generations=1, **robust)
+    monkeypatch.setattr(robust, "EVERY", 2)
+    options = dict(
+        resample=True, trials=3, halve_after=1, aggregate="worst", checks=3, spread=(0.0, 0.02)
+    )
+    options |= dict(sample={"model.friction": (0.5, 0.8)})
+    whole = run(script, tmp_path / "whole", **options)
+    run(script, tmp_path / "parts", generations=1, **options)
     parts = tune(out=tmp_path / "parts", objective=OBJECTIVE, resume=True, generations=2)
     parts = tune(out=tmp_path / "parts", objective=OBJECTIVE, resume=True, generations=4)
     np.testing.assert_array_equal(whole.evolution.mean, parts.evolution.mean)
@@ -272,8 +275,8 @@ def test_free_all_marks_every_number_and_nothing_else():
 
 def test_free_all_is_an_option(tmp_path):
     config = new_config("sit_to_stand", "quick-rise", {"free": "all"}, [])
-    assert config.text.count("@") == 14 and config["set"] == {}
-    assert config["seconds"] == 3.0
+    assert config.script.count("@") == 14 and config.set == {}
+    assert config.objective.seconds == 3.0
 
 
 # ---- bad input
@@ -295,17 +298,20 @@ def test_nothing_free_is_an_error_that_tells_the_remedy(tmp_path, monkeypatch):
         (dict(sigma=float("nan")), "sigma is nan"),
         (dict(dt=1.0), "dt is 1.0 s, longer than a rollout"),
         (dict(free="some"), "free is 'some'"),
-        (dict(score="median"), "choose from mean, worst"),
-        (dict(score="success"), "needs an objective that tells who ends standing"),
-        (dict(trials=2, racing=2), "racing is 2 of 2 trials"),
-        (dict(fresh=True, sure=1.5), "sure is 1.5; give a share"),
+        (dict(aggregate="median"), "choose from mean, worst"),
+        (dict(aggregate="success"), "needs an objective that says which trials end standing"),
+        (dict(trials=2, halve_after=2), "halve_after is 2 of 2 trials"),
+        (dict(resample=True, success_rate=1.5), "success_rate is 1.5; give a share"),
         (dict(method="adam", cluster=2), "cluster: derivatives are not found by workers"),
-        (dict(fresh=True, runs=2), "fresh: only for one run of the method cma"),
-        (dict(score="worst", method="cma:4,adam:2"), "score: only for one run"),
-        (dict(trials=2, racing=1, restarts="ipop"), "racing: only for one run"),
-        (dict(checks=5, each={"sigma": [0.1, 0.2]}), "checks: only for one run"),
-        (dict(fresh=True, score="worst", method="sep-cma"), "fresh, score: only for one run"),
-        (dict(draw={"model.friction": (0.8, 0.5)}), "no range from 0.8 to 0.5"),
+        (dict(resample=True, runs=2), "resample: only for one run of the method cma"),
+        (dict(aggregate="worst", method="cma:4,adam:2"), "aggregate: only for one run"),
+        (dict(trials=2, halve_after=1, restarts="ipop"), "halve_after: only for one run"),
+        (dict(checks=5, by_run={"sigma": [0.1, 0.2]}), "checks: only for one run"),
+        (
+            dict(resample=True, aggregate="worst", method="sep-cma"),
+            "resample, aggregate: only for one run",
+        ),
+        (dict(sample={"model.friction": (0.8, 0.5)}), "no range from 0.8 to 0.5"),
         (dict(generation=3), "no option generation; the options are: set"),
     ],
 )

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-SCORES = ("mean", "worst", "cvar:SHARE", "success")
+AGGREGATIONS = ("mean", "worst", "cvar:SHARE", "success")
 
 
-def check_score(score: str) -> None:
+def check_aggregation(name: str) -> None:
     """Raise ValueError for an unknown aggregation."""
-    kind, colon, share = str(score).partition(":")
+    kind, colon, share = str(name).partition(":")
     if kind in ("mean", "worst", "success") and not colon:
         return
     try:
@@ -19,34 +19,34 @@ def check_score(score: str) -> None:
         good = False
     if not good:
         raise ValueError(
-            f"score is {score!r}; choose from {', '.join(SCORES)}, with a share of the trials"
-            " above 0 and up to 1, as cvar:0.25"
+            f"aggregate is {name!r}; choose from {', '.join(AGGREGATIONS)}, with a share of the"
+            " trials above 0 and up to 1, as cvar:0.25"
         )
 
 
-def aggregate(totals: np.ndarray, ok: np.ndarray | None, score: str) -> np.ndarray:
+def aggregate(totals: np.ndarray, ok: np.ndarray | None, name: str) -> np.ndarray:
     """Fitness (P,) of members by the totals of their trials (P, K), all to be minimised.
 
     "mean"; "worst"; "cvar:0.25", the mean of the worst quarter; "success": (k + t) / K with k the
     trials that failed, by ok (P, K) bool, and t between 0 and 1 the larger the mean is, so that
     members with as many failures are told apart. Source of CVaR: Rockafellar, Uryasev (2000).
     """
-    check_score(score)
-    if score == "mean":
+    check_aggregation(name)
+    if name == "mean":
         return totals.mean(axis=1)
-    if score == "worst":
+    if name == "worst":
         return totals.max(axis=1)
     trials = totals.shape[1]
-    if score == "success":
+    if name == "success":
         if ok is None:
             raise ValueError(
-                "the score success needs an objective that tells who ends standing: with the term"
-                " final_state or toppled"
+                "the aggregation success needs an objective that says which trials end standing:"
+                " with the term final_state or toppled"
             )
         mean = totals.mean(axis=1)
         within = 0.5 * (1.0 + mean / (1.0 + np.abs(mean)))
         return (np.sum(~ok, axis=1) + within) / trials
-    counted = math.ceil(float(score.partition(":")[2]) * trials)
+    counted = math.ceil(float(name.partition(":")[2]) * trials)
     return np.sort(totals, axis=1)[:, trials - counted :].mean(axis=1)
 
 

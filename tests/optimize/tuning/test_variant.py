@@ -8,8 +8,8 @@ import pytest
 from optimize.cli.tune import parse_variant
 from optimize.problems.problem import Problem
 from optimize.running.objectives import Objective
+from optimize.tuning.build import build_problem
 from optimize.tuning.config import new_config, resumed_config
-from optimize.tuning.posed import build_problem
 from optimize.tuning.runs import _with
 from optimize.tuning.tune import tune
 from tests.optimize.tuning import toy
@@ -27,7 +27,7 @@ def pair():
     heavy = light.set("model.mass[3]", 20.0)
     options = dict(trials=2, backend="xla", chunk=4)
     first, second = (Problem(own, toy.NUMBERS, JUDGED, **options) for own in (light, heavy))
-    return first, second, replace(first, also=(second,))
+    return first, second, replace(first, others=(second,))
 
 
 def test_all_trials_count_alike(pair):
@@ -40,7 +40,7 @@ def test_all_trials_count_alike(pair):
     light, heavy, both = (own.evaluate_values(x) for own in pair)
     np.testing.assert_allclose(both.fitness, (light.fitness + heavy.fitness) / 2, rtol=1e-6)
     assert both.steps == light.steps + heavy.steps
-    raced = replace(pair[2], racing=1).evaluate_values(x)
+    raced = replace(pair[2], halve_after=1).evaluate_values(x)
     # who is dropped is scored no better than who is kept: with equal scores argmin may name either
     kept = np.argmin(np.abs(raced.fitness - both.fitness))
     np.testing.assert_allclose(raced.fitness[kept], both.fitness[kept], rtol=1e-6)
@@ -59,25 +59,25 @@ def test_derivatives_are_of_all_trials(pair):
 def test_numbers_that_begin_elsewhere_are_refused(pair):
     other = replace(pair[1], scenario=pair[1].scenario.set("model.gain_p[4]", 2.0))
     with pytest.raises(ValueError, match="begin elsewhere than those of toy"):
-        _ = replace(pair[0], also=(other,)).tunables
+        _ = replace(pair[0], others=(other,)).tunables
 
 
 def test_runs_that_differ_in_a_number_have_it_in_every_scenario(pair):
     whole = _with(pair[2], {"model.friction[0]": np.array([0.4, 0.8])})
-    assert whole.tunables.names == whole.also[0].tunables.names
+    assert whole.tunables.names == whole.others[0].tunables.names
     assert whole.tunables.size == pair[2].tunables.size + 1
 
 
 def test_a_run_poses_the_body_the_ground_and_the_pushes_of_each():
-    config = new_config("push", "survive", {**FALLS, "also": [*BODIES, ICE]}, [])
+    config = new_config("push", "survive", {**FALLS, "variant": [*BODIES, ICE]}, [])
     problem = build_problem(config)
-    child, ice = problem.also
+    child, ice = problem.others
     forces = [list(own.varied()["forces.force[0,0]"]) for own in (problem, child, ice)]
     assert forces == [[350] * 3, [120] * 3, [350] * 3]
     assert child.scenario.model.mass.sum() < 0.5 * problem.scenario.model.mass.sum()
     assert float(ice.scenario.model.friction[0]) == np.float32(0.2)
     assert problem.names == child.names and "gait.time" in problem.names
-    assert config["also"][1] == {**ICE, "pushes": [350.0]}
+    assert config.as_json()["variant"][1] == {**ICE, "pushes": [350.0]}
 
 
 @pytest.mark.parametrize(
@@ -91,25 +91,25 @@ def test_a_run_poses_the_body_the_ground_and_the_pushes_of_each():
 )
 def test_what_cannot_be_is_told_before_the_run(given, said):
     with pytest.raises((ValueError, KeyError), match=said):
-        build_problem(new_config("push", "survive", {**FALLS, "also": given}, []))
+        build_problem(new_config("push", "survive", {**FALLS, "variant": given}, []))
 
 
 def test_a_scenario_of_python_has_no_settings(tmp_path):
     with pytest.raises(ValueError, match="Problem"):
-        toy.toy_run(tmp_path / "run", also=[ICE])
+        toy.toy_run(tmp_path / "run", variant=[ICE])
 
 
 def test_a_run_that_goes_on_has_its_own(tmp_path, monkeypatch):
     toy.unsimulated(monkeypatch)
-    options = {**FALLS, "also": BODIES, "progress": False}
+    options = {**FALLS, "variant": BODIES, "progress": False}
     tune("push", toy.OBJECTIVE, out=tmp_path / "run", generations=1, **options)
     from optimize.results.folder import RunFolder
 
     folder = RunFolder.open(tmp_path / "run")
-    kept = resumed_config(folder, None, toy.OBJECTIVE, {"also": BODIES})
-    assert kept["also"] == [{"set": BODIES[0]["set"], "pushes": [120.0, 90.0]}]
-    with pytest.raises(ValueError, match="also"):
-        resumed_config(folder, None, toy.OBJECTIVE, {"also": [ICE]})
+    kept = resumed_config(folder, None, toy.OBJECTIVE, {"variant": BODIES})
+    assert kept.as_json()["variant"] == [{"set": BODIES[0]["set"], "pushes": [120.0, 90.0]}]
+    with pytest.raises(ValueError, match="variant"):
+        resumed_config(folder, None, toy.OBJECTIVE, {"variant": [ICE]})
 
 
 def test_the_command_reads_settings_and_pushes():

@@ -10,8 +10,8 @@ from optimize.problems.problem import Problem
 from optimize.results.folder import RunFolder
 from optimize.running.objectives import user_objective
 from optimize.scenarios.find import scenario
-from optimize.tuning import chosen
-from optimize.tuning.chosen import CHECKS, Check, choose, robust_search
+from optimize.tuning import robust
+from optimize.tuning.robust import CHECKS, Check, choose, robust_search
 
 ARM = Path(__file__).parents[2] / "models" / "arm.urdf"
 
@@ -43,12 +43,12 @@ def problem(**options):
 
 @pytest.mark.slow
 def test_a_checked_search_resumes_to_the_same_mean(tmp_path, monkeypatch):
-    monkeypatch.setattr(chosen, "EVERY", 2)
-    searched = problem(trials=2, fresh=True, seed=3)
+    monkeypatch.setattr(robust, "EVERY", 2)
+    searched = problem(trials=2, resample=True, seed=3)
     with jax.enable_x64(True):
         fine = problem(trials=4, seed=9)
     told = []
-    search = dict(mean=np.zeros(2), sigma=0.3, population=4, seed=[0], sure=0.97)
+    search = dict(mean=np.zeros(2), sigma=0.3, population=4, seed=[0], success_rate=0.97)
     search["on_check"] = told.append
 
     def run(name, generations, resume):

@@ -15,8 +15,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from optimize.problems.aggregation import successes
 from optimize.problems.problem import Problem
-from optimize.problems.score import successes
 from optimize.results.folder import RunFolder
 from optimize.tuning.checkpoint import has_begun
 from optimize.tuning.evolution import EvolutionResult, evolve_runs
@@ -63,12 +63,12 @@ def evaluate_mean(problem: Problem, x: np.ndarray, generation: int) -> Check:
     )
 
 
-def choose(checks: list[Check], sure: float) -> Check:
-    """Check with the lowest total of those with a share ``sure`` of successes.
+def choose(checks: list[Check], success_rate: float) -> Check:
+    """Check with the lowest total of those with a share ``success_rate`` of successes.
 
     Where none has that share: the check with the most successes.
     """
-    enough = [c for c in checks if c.total is not None and c.ok >= sure * c.starts]
+    enough = [c for c in checks if c.total is not None and c.ok >= success_rate * c.starts]
     if enough:
         return min(enough, key=lambda c: c.total or 0.0)
     return max(checks, key=lambda c: c.ok)
@@ -80,7 +80,7 @@ def robust_search(
     folder: RunFolder,
     generations: int,
     resume: bool,
-    sure: float,
+    success_rate: float,
     on_check: Callable[[Check], None],
     **search: Any,
 ) -> tuple[EvolutionResult, Check | None, Check | None]:
@@ -90,7 +90,8 @@ def robust_search(
     same other starts.
 
     fine: the same numbers, as they are evaluated. The checks are saved in the folder, and are not
-    made again on resume. sure: see ``choose``. search: the further arguments of ``evolve_runs``.
+    made again on resume. success_rate: see ``choose``. search: further arguments of
+    ``evolve_runs``.
     """
     path = folder / CHECKS
     checks = [Check(**c) for c in json.loads(path.read_text("utf-8"))] if path.is_file() else []
@@ -115,7 +116,7 @@ def robust_search(
             folder.write_json(CHECKS, [dataclasses.asdict(c) for c in checks])
             on_check(checks[-1])
     assert result is not None
-    chosen = choose(checks, sure)
+    chosen = choose(checks, success_rate)
     other = dataclasses.replace(fine, seed=fine.seed + 1)
     begun_with = evaluate_mean(other, search["mean"], 0)
     return result, begun_with, evaluate_mean(other, np.array(chosen.x), chosen.generation)
