@@ -9,8 +9,8 @@ import jax
 import numpy as np
 
 from benchmarks._machine import table
-from optimize.problems import survival
-from optimize.problems.evaluation import Evaluation
+from jaxsim.simulation import rollout
+from optimize.problems.fitness import Evaluation
 from optimize.problems.problem import Problem
 from optimize.running.objectives import objective
 from optimize.scenarios.find import scenario
@@ -77,7 +77,7 @@ def row(what: str, sigma: float, generations: int, backend: str) -> list[str]:
     if what == "racing":
         pair, least = (whole, replace(whole, halve_after=RACING)), (MEMBERS + 1) // 2
     else:
-        with patch.object(survival, "goes_on", lambda step, steps, stands: step < steps):
+        with patch.object(rollout, "goes_on", lambda step, steps, stands: step < steps):
             whole.evaluate(np.zeros((MEMBERS, whole.tunables.size)))  # which makes its program
         pair, least = (whole, replace(whole)), MEMBERS
     found, seconds = judged(pair, sigma, generations)

@@ -22,7 +22,7 @@ import numpy as np
 
 from benchmarks._machine import commit, machine, table, today, versions
 from benchmarks._racing import racing_table
-from optimize.problems.evaluation import Evaluation
+from optimize.problems.fitness import Evaluation
 from optimize.tuning.evolution import evolve_runs
 
 N, TARGET = 10, 1e-8

@@ -32,7 +32,7 @@ from benchmarks._tracking import (
 )
 from controllers.tracking.balance import Balance
 from jaxsim import ball_joint_human
-from optimize.problems.evaluation import Evaluation
+from optimize.problems.fitness import Evaluation
 from optimize.studies.intervals import wilson
 from optimize.tuning.evolution import evolve
 

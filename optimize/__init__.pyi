@@ -1,6 +1,6 @@
 """The public names of the package, each from its place; loaded when they are first used."""
 
-from optimize.problems.evaluation import Evaluation as Evaluation
+from optimize.problems.fitness import Evaluation as Evaluation
 from optimize.problems.problem import Problem as Problem
 from optimize.problems.tunables import Tunables as Tunables
 from optimize.results.folder import RunFolder as RunFolder
@@ -34,6 +34,7 @@ from optimize.sweeps.sweep import open_sweep as open_sweep
 from optimize.sweeps.sweep import sweep as sweep
 from optimize.sweeps.table import failed_members as failed_members
 from optimize.sweeps.table import write_csv as write_csv
+from optimize.tuning.build import front_member as front_member
 from optimize.tuning.evolution import EvolutionResult as EvolutionResult
 from optimize.tuning.evolution import evolve as evolve
 from optimize.tuning.evolution import evolve_runs as evolve_runs
@@ -42,7 +43,6 @@ from optimize.tuning.front import load_front as load_front
 from optimize.tuning.gradient import GradientHealth as GradientHealth
 from optimize.tuning.gradient import gradient_health as gradient_health
 from optimize.tuning.gradient import smoothed_slopes as smoothed_slopes
-from optimize.tuning.kept import front_member as front_member
 from optimize.tuning.page import write_run_page as write_run_page
 from optimize.tuning.tune import TuneResult as TuneResult
 from optimize.tuning.tune import tune as tune

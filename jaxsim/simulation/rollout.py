@@ -7,8 +7,8 @@ end a whole batch is one kernel.
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +26,7 @@ from jaxsim.simulation.measures import Measure, Sample
 from jaxsim.simulation.pushes import Pushes
 from jaxsim.simulation.rollout_checks import check_folding, check_record, check_update, fold_measure
 from jaxsim.simulation.scheme import Scheme
+from jaxsim.solvers.status import Status
 
 # Largest residual for which the implicit derivative holds, see docs/explanation/gradients.md [m/s].
 SOLVED = 1e-3
@@ -131,26 +132,17 @@ def _simulate(
     """Run a rollout in plain JAX; arguments as of ``rollout``."""
     state, memory = begin(model, controller, config, state)
     health = initial_health(state) if health is None else health
-    folded = {
-        name: jax.tree.map(lambda x: jnp.asarray(x, _dtype(x, state)), measure.initial)
-        for name, measure in measures.items()
-    }
+    now = Progress(state, memory, initial_folds(measures, state.q.dtype), health)
 
-    def take_step(carry):
-        state, memory, folded, health, worst = carry
-        after, sample = advance(model, controller, config, state, memory, pushes)
-        memory, info = sample.memory, sample.info
-        folded = {
-            name: fold_measure(name, folded[name], measure.update(folded[name], sample))
-            for name, measure in measures.items()
-        }
+    def step_once(carry):
+        now, worst = carry
+        now, sample = take_step(model, controller, config, now, measures, pushes)
         if config.tells_residual:
-            worst = jnp.maximum(worst, jax.lax.stop_gradient(info.residual))
-        health = config.watch(health, model, state, sample.obs, after, info)
-        return (after, memory, folded, health, worst), sample
+            worst = jnp.maximum(worst, jax.lax.stop_gradient(sample.info.residual))
+        return (now, worst), sample
 
     def recorded(carry, _):
-        carry, sample = take_step(carry)
+        carry, sample = step_once(carry)
         return carry, check_record(record(sample))
 
     def several(carry, _):
@@ -158,7 +150,7 @@ def _simulate(
 
         def next_one(both, index):
             carry, frames = both
-            carry, sample = take_step(carry)
+            carry, sample = step_once(carry)
             frames = jax.lax.cond(index == 0, lambda _: record(sample), lambda old: old, frames)
             return (carry, frames), None
 
@@ -168,16 +160,18 @@ def _simulate(
         return carry, frames
 
     worst = jnp.zeros_like(state.time) if config.tells_residual else None
-    carry = alike((state, memory, folded, health, worst), model, controller, config, pushes)
+    carry = alike((now, worst), model, controller, config, pushes)
     if record is None:
-        carry, frames = jax.lax.scan(lambda c, _: (take_step(c)[0], None), carry, length=steps)
+        carry, frames = jax.lax.scan(lambda c, _: (step_once(c)[0], None), carry, length=steps)
     elif record_every == 1:
         carry, frames = jax.lax.scan(recorded, carry, length=steps)
     else:
         carry, frames = jax.lax.scan(several, carry, length=steps // record_every)
-    state, memory, folded, health, worst = carry
+    now, worst = carry
+    state = now.state
     finite = jnp.isfinite(state.q).all() & jnp.isfinite(state.qd).all()
-    return RolloutResult(state, memory, folded, frames, finite, health, worst)
+    return RolloutResult(state, now.memory, now.folded, frames, finite, health=now.health,
+                         residual=worst)  # fmt: skip
 
 
 @jax.jit  # as a whole, so that an observation that the controller ignores costs nothing
@@ -204,6 +198,99 @@ def advance(
     memory, command = check_update(memory, controller.update(memory, model, state, obs, config.dt))
     after, info = config.step(model, state, obs, command, forces)
     return after, Sample(model, state, obs, memory, command, info, jnp.asarray(config.dt))
+
+
+# ---- steps with measures folded over them, for rollouts, searches, verdicts and environments
+
+
+class Progress(NamedTuple):
+    """Progress of a simulation between two steps."""
+
+    state: State
+    memory: Any  # of the controller
+    folded: dict[str, Any]  # value of each measure so far
+    health: Any = None  # Health; None: divergence is not watched
+
+
+def initial_folds(measures: Mapping[str, Measure], dtype: Any) -> dict[str, Any]:
+    """Initial values of measures; floats take the precision ``dtype`` of the state."""
+
+    def typed(x: Any) -> Array:
+        array = jnp.asarray(x)
+        return array.astype(dtype if jnp.issubdtype(array.dtype, jnp.floating) else array.dtype)
+
+    return {name: jax.tree.map(typed, measure.initial) for name, measure in measures.items()}
+
+
+def take_step(
+    model: Model,
+    controller: Any,
+    config: Scheme,
+    now: Progress,
+    measures: Mapping[str, Measure],
+    pushes: Pushes | None = None,
+) -> tuple[Progress, Sample]:
+    """Advance by one step, fold the measures, and watch for divergence."""
+    after, sample = advance(model, controller, config, now.state, now.memory, pushes)
+    folded = {
+        name: fold_measure(name, now.folded[name], measure.update(now.folded[name], sample))
+        for name, measure in measures.items()
+    }
+    health = now.health
+    if health is not None:
+        health = config.watch(health, model, now.state, sample.obs, after, sample.info)
+    return Progress(after, sample.memory, folded, health), sample
+
+
+def take_steps(
+    model: Model,
+    controller: Any,
+    config: Scheme,
+    start: Progress,
+    steps: int,
+    measures: Mapping[str, Measure],
+    pushes: Pushes | None = None,
+    lasts: Callable[[dict[str, Any]], Array] | None = None,
+) -> Progress:
+    """Take ``steps`` steps from ``start``, or with ``lasts`` as many as the simulation lasts.
+
+    lasts: folded measures -> () bool, False where a trial ends early (early stopping); a trial ends
+    when its motion diverges, too. Measures and health stay as they were then; state and memory are
+    reset to the start, without pushes, so that the member does not slow the rest of its batch.
+    """
+    if lasts is None:
+
+        def one(now: Progress, _: Any) -> tuple[Progress, None]:
+            return take_step(model, controller, config, now, measures, pushes)[0], None
+
+        return jax.lax.scan(one, start, length=steps)[0]
+
+    def step_while_it_lasts(carry):
+        step, now, going = carry
+        felt = pushes
+        if pushes is not None:
+            felt = replace(pushes, force=jnp.where(going, pushes.force, 0.0))
+        after, _ = take_step(model, controller, config, now, measures, felt)
+        health = _where(going, after.health, now.health)
+        counts = going & (health.status == Status.OK)
+        folded = _where(counts, after.folded, now.folded)
+        going = counts & lasts(folded)
+        state, memory = _where(going, after[:2], start[:2])
+        return step + 1, Progress(state, memory, folded, health), going
+
+    first = jnp.zeros((), jnp.int32), start, jnp.asarray(True)
+    end = jax.lax.while_loop(lambda c: goes_on(c[0], steps, c[2]), step_while_it_lasts, first)
+    return end[1]
+
+
+def goes_on(step: Array, steps: int, going: Array) -> Array:
+    """True () bool while a trial has steps left and has not ended early."""
+    return (step < steps) & going
+
+
+def _where(condition: Array, new: Any, old: Any) -> Any:
+    """Tree ``new`` where the condition holds, else ``old``."""
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), new, old)
 
 
 def failed_members(result: RolloutResult) -> list[int]:
@@ -238,9 +325,3 @@ def _warn_of_residual(result: RolloutResult, tolerance: float, stacklevel: int) 
             ' derivative="iteration"',
             stacklevel=stacklevel,
         )
-
-
-def _dtype(x: Any, state: State):
-    """Dtype of a measure's initial value: floats have the state's precision."""
-    array = jnp.asarray(x)
-    return state.q.dtype if jnp.issubdtype(array.dtype, jnp.floating) else array.dtype

@@ -25,7 +25,8 @@ from controllers.policy.view import PolicyInput, stance
 from controllers.tracking.reference import Reference
 from controllers.tracking.track import Track
 from jaxsim.model import Model, State
-from jaxsim.simulation.rollout import advance, begin
+from jaxsim.simulation.measures import Measure, Sample
+from jaxsim.simulation.rollout import Progress, begin, initial_folds, take_steps
 from optimize.environments.checks import check_command, check_no_clip, finite_parts, name_of, scalar
 from optimize.environments.draws import uniform
 from optimize.environments.numbers import Numbers
@@ -36,6 +37,7 @@ from optimize.environments.terminations import TERMINATIONS
 from optimize.problems.problem import Problem
 from optimize.scenarios.scenario import Scenario
 
+EFFORT = "effort of the action"  # measure beside those of the objective
 OBJECTIVE = "objective"  # the reward that is the fall of the problem's objective
 OBSERVATION = ("joint_angles", "joint_rates", "root", "contacts", "command")
 
@@ -249,18 +251,18 @@ class Environment:
         share = jnp.where(motors, 1 / jnp.where(motors, limit, 1.0), 0.0)
         share = share / max(1, len(scenario.model.topology.actuated_dofs)) ** 0.5
 
-        def one(carry, _):
-            state, memory, measured, effort = carry
-            after, sample = advance(
-                scenario.model, controller, scenario.scheme, state, memory, scenario.forces
-            )
-            measured = {n: m.update(measured[n], sample) for n, m in measures.items()}
+        def add_effort(effort: Array, sample: Sample) -> Array:
             torque = share * scenario.scheme.torque(sample.control, sample.info)
-            return (after, sample.memory, measured, effort + jnp.sum(torque * torque)), None
+            return effort + jnp.sum(torque * torque)
 
-        first = at.state, at.memory, at.measured, jnp.zeros((), at.state.q.dtype)
-        (state, memory, measured, effort), _ = jax.lax.scan(one, first, length=self.every)
-        return state, memory, measured, effort / self.every
+        none = jnp.zeros((), at.state.q.dtype)
+        start = Progress(at.state, at.memory, {**at.measured, EFFORT: none})
+        end = take_steps(
+            scenario.model, controller, scenario.scheme, start, self.every,
+            {**measures, EFFORT: Measure(none, add_effort)}, scenario.forces,
+        )  # fmt: skip
+        measured = dict(end.folded)
+        return end.state, end.memory, measured, measured.pop(EFFORT) / self.every
 
     @cached_property
     def _measures(self) -> dict[str, Any]:
@@ -268,11 +270,7 @@ class Environment:
         return self.problem.objective.measures(self.model) if OBJECTIVE in self.reward else {}
 
     def _unmeasured(self) -> dict[str, Any]:
-        dtype = self.model.mass.dtype
-        return {
-            name: jax.tree.map(lambda x: jnp.asarray(x, dtype), measure.initial)
-            for name, measure in self._measures.items()
-        }
+        return initial_folds(self._measures, self.model.mass.dtype)
 
     def _rewards(self, moment: Moment, before: Any, after: Any) -> dict[str, Array]:
         found = {}

@@ -14,10 +14,15 @@ from jaxsim.renamed import renamed_fields
 from jaxsim.simulation.rollout import begin, rollout
 from jaxsim.solvers.status import Status
 from jaxsim.tree_paths import element_name, leaves_by_path, read, resolve, write
-from optimize.problems.aggregation import aggregate, check_aggregation, successes
 from optimize.problems.defaults import default_numbers
-from optimize.problems.evaluation import Evaluation
-from optimize.problems.halving import better_half, merge_evaluations
+from optimize.problems.fitness import (
+    Evaluation,
+    aggregate,
+    better_half,
+    check_aggregation,
+    merge_evaluations,
+    successes,
+)
 from optimize.problems.slopes import fused_loss_gradients, loss_gradients
 from optimize.problems.starts import ANGLE, RATE, sample_values, start_maker
 from optimize.problems.survival import outcome_of, outlast, standing_measure, survival_parts

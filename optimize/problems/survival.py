@@ -14,7 +14,7 @@ from jaxsim.model.part import main_part
 from jaxsim.simulation.health import initial_health
 from jaxsim.simulation.measures import Measure, Sample
 from jaxsim.simulation.pushes import Pushes
-from jaxsim.simulation.rollout import RolloutResult, advance
+from jaxsim.simulation.rollout import Progress, RolloutResult, initial_folds, take_steps
 from jaxsim.simulation.scheme import Scheme
 from jaxsim.solvers.status import Status
 
@@ -117,11 +117,6 @@ def outcome_of(result: RolloutResult, stood: Stood, steps: int, dt: Any) -> Outc
     return Outcome(stood.stands & sound, sound, lasted, stood.unsolved, stood.residual)
 
 
-def goes_on(step: Array, steps: int, stands: Array) -> Array:
-    """True () bool while a trial has steps left and its characters stand."""
-    return (step < steps) & stands
-
-
 def outlast(
     model: Model,
     controller: Any,
@@ -137,47 +132,16 @@ def outlast(
     counts as fallen. A trial ends with a fall: a fallen member is reset to its start, without
     pushes, so that it does not slow the rest of the batch.
     """
-    standing = standing_measure(model, scheme)
-    every = {"standing": standing, **(measures or {})}
-    dtype = first[0].q.dtype
-
-    def one(carry):
-        step, now, stands, health, folded = carry
-        felt = forces
-        if forces is not None:
-            felt = replace(forces, force=jnp.where(stands, forces.force, 0.0))
-        after, sample = advance(model, controller, scheme, now[0], now[1], felt)
-        seen = scheme.watch(health, model, now[0], sample.obs, after, sample.info)
-        health = jax.tree.map(lambda new, old: jnp.where(stands, new, old), seen, health)
-        counts = stands & (health.status == Status.OK)
-        folded = {
-            name: jax.tree.map(
-                lambda new, old: jnp.where(counts, new, old).astype(old.dtype),
-                measure.update(folded[name], sample),
-                folded[name],
-            )
-            for name, measure in every.items()
-        }
-        stands = counts & folded["standing"].stands
-        then = after, sample.memory
-        now = jax.tree.map(lambda new, old: jnp.where(stands, new, old), then, first)
-        return step + 1, now, stands, health, folded
-
-    begun_folds = {
-        name: jax.tree.map(lambda x: jnp.asarray(x, _kind(x, dtype)), measure.initial)
-        for name, measure in every.items()
-    }
-    health = initial_health(first[0])
-    begun = jnp.zeros((), jnp.int32), first, jnp.asarray(True), health, begun_folds
-    end = jax.lax.while_loop(lambda carry: goes_on(carry[0], steps, carry[2]), one, begun)
-    _, _, stands, health, folded = end
+    every = {"standing": standing_measure(model, scheme), **(measures or {})}
+    state, memory = first
+    folds = initial_folds(every, state.q.dtype)
+    start = Progress(state, memory, folds, initial_health(state))
+    end = take_steps(
+        model, controller, scheme, start, steps, every, forces,
+        lasts=lambda folded: folded["standing"].stands,
+    )  # fmt: skip
+    folded = dict(end.folded)
     stood = folded.pop("standing")
-    finite = health.status == Status.OK
-    lasted = stood.steps.astype(dtype) / steps
-    return Outcome(stands, finite, lasted, stood.unsolved, stood.residual), folded
-
-
-def _kind(x: Any, dtype: Any) -> Any:
-    """Dtype of a folded value: floats take the state's precision."""
-    own = jnp.asarray(x).dtype
-    return dtype if jnp.issubdtype(own, jnp.floating) else own
+    finite = end.health.status == Status.OK
+    lasted = stood.steps.astype(state.q.dtype) / steps
+    return Outcome(finite & stood.stands, finite, lasted, stood.unsolved, stood.residual), folded

@@ -18,7 +18,8 @@ from jax import Array
 from jaxsim.characters.standing import above_standing
 from jaxsim.fused import fuse
 from jaxsim.model import State
-from jaxsim.simulation.rollout import advance, begin
+from jaxsim.simulation.measures import Measure, Sample
+from jaxsim.simulation.rollout import Progress, begin, take_steps
 from jaxsim.tree_paths import read, write
 from optimize.problems.starts import ANGLE, RATE, sample_values, spread_text, start_states
 from optimize.running.batch import batched
@@ -212,18 +213,15 @@ def _program(
         (_, friction), ((state, memory), low) = member
         its = own(friction, shared)
 
-        def one(carry, _):
-            state, memory, low = carry
-            after, sample = advance(
-                its.model, its.controller, its.scheme, state, memory, its.forces
-            )
+        def lowest(low: Array, sample: Sample) -> Array:
             high = above(sample.obs.kin.com)
             high = jnp.where(jnp.isnan(high), -jnp.inf, high)
-            low = jnp.where(state.time >= shared[1], jnp.minimum(low, high), low)
-            return (after, sample.memory, low.astype(dtype)), None
+            return jnp.where(sample.state.time >= shared[1], jnp.minimum(low, high), low)
 
-        end, _ = jax.lax.scan(one, (state, memory, low), None, length=PART)
-        return (end[0], end[1]), end[2]
+        measures = {"low": Measure(jnp.inf, lowest)}
+        start = Progress(state, memory, {"low": low})
+        end = take_steps(its.model, its.controller, its.scheme, start, PART, measures, its.forces)
+        return (end.state, end.memory), end.folded["low"]
 
     start_all = batched(first, WIDTH)
     if backend == "fused":

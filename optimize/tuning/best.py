@@ -1,7 +1,7 @@
-"""Best member of a search in best.scl and best.json."""
+"""Results of a search: best.scl, best.json, and the table of its runs."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,8 @@ from optimize.problems.problem import Problem
 from optimize.results.folder import RunFolder
 from optimize.running.summary import json_safe
 from optimize.tuning.checkpoint import GenerationRecord
+from optimize.tuning.config import TuneConfig
+from optimize.tuning.evolution import EvolutionResult
 from optimize.tuning.histories import weighted_sum
 
 BY_SEARCH = "by the motions of the search"
@@ -152,3 +154,25 @@ def numbers_found(problem: Problem, x: np.ndarray) -> dict[str, dict[str, Any]]:
             "after": after[k],
         }
     return rows
+
+
+def table_of_runs(
+    config: TuneConfig, problem: Problem, runs: Sequence[EvolutionResult]
+) -> list[dict[str, Any]]:
+    """Rows of runs.json: settings and result, one for each run."""
+    search = config.search(problem.tunables.size)
+    return [
+        {
+            "run": k,
+            **{name: search[name][k] for name in ("seed", "sigma", "population")},
+            **{name: values[k] for name, values in config.values_by_run.items()},
+            "fitness": run.best_fitness,
+            "parts": run.best_parts,
+            "evaluations": sum(record.members for record in run.history),
+            "restarts": run.history[-1].restarts if run.history else 0,
+            "numbers": dict(
+                zip(problem.names, problem.tunables.decode(np.asarray(run.best_x, float)))
+            ),
+        }
+        for k, run in enumerate(runs)
+    ]

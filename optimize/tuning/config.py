@@ -22,7 +22,7 @@ from jaxsim.io.user_code import check_code
 from jaxsim.ranges import within
 from jaxsim.renamed import read_earlier
 from jaxsim.simulation.checks import check_kind
-from optimize.problems.aggregation import aggregate, successes
+from optimize.problems.fitness import aggregate, successes
 from optimize.problems.problem import WIDEST
 from optimize.problems.starts import ANGLE, RATE
 from optimize.results.folder import EARLIER, RESTORE, RunFolder, command_line, reading

@@ -10,21 +10,20 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import math
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Self
 
 import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
 from optimize.interrupts import defer_interrupts
-from optimize.problems.evaluation import Evaluation
+from optimize.problems.fitness import Evaluation
 from optimize.results.folder import RunFolder
 from optimize.results.lock import lock_folder
-from optimize.tuning.assessment import Evaluators, GradientFunction, GradientVeto
 from optimize.tuning.checkpoint import (
     Checkpoint,
     CheckpointError,
@@ -33,6 +32,7 @@ from optimize.tuning.checkpoint import (
     Settings,
     load_history,
 )
+from optimize.tuning.evaluators import Evaluators, GradientFunction, GradientVeto
 from optimize.tuning.generation import advance, begin, distributions_of, initial, search_of
 from optimize.tuning.names import stages
 
@@ -183,7 +183,8 @@ def evolve_runs(
             checkpoint, history = store.begin(initial(settings)), []
         interrupted = False
         try:
-            with defer_interrupts() as check, _bar(generations, checkpoint, progress) as bar:
+            done = min(max(checkpoint.generation, 0), generations)
+            with defer_interrupts() as check, Bar(generations, progress, done) as bar:
                 while checkpoint.generation < generations and not _met(checkpoint, target):
                     current = evaluators
                     if by_generation:
@@ -198,7 +199,7 @@ def evolve_runs(
                     advanced = store.save(advanced, records)
                     history.extend(records)
                     checkpoint = advanced
-                    _show(bar, records)
+                    bar.show(records)
                     if on_generation is not None:
                         on_generation(records, checkpoint.best_x)
                     check()
@@ -338,23 +339,38 @@ class _Store:
         return f"{done} All of them are saved: resume=True goes on in {self.folder.path}"
 
 
-def _bar(generations: int, checkpoint: Checkpoint, progress: bool) -> tqdm:
-    done = min(max(checkpoint.generation, 0), generations)
-    return tqdm(total=generations, initial=done, disable=not progress, unit="gen", desc="evolving")
+class Bar:
+    """Progress bar of a search: best so far, median, failures, members a second."""
 
+    def __init__(self, generations: int, progress: bool, done: int = 0):
+        self.noted = ""
+        self.bar = tqdm(
+            total=generations, initial=done, disable=not progress, unit="gen", desc="compiling"
+        )
 
-def _show(bar: tqdm, records: list[GenerationRecord]) -> None:
-    """Update the progress bar: best of the best run, failures and speed of all."""
-    best = min(records, key=lambda r: math.inf if r.best_ever is None else r.best_ever)
-    rate = sum(record.steps_per_second for record in records)
-    bar.set_postfix_str(
-        f"best {_text(best.best_ever)}, median {_text(best.median)},"
-        f" failed {sum(record.failures for record in records)}, {rate:.2g} steps/s",
-        refresh=best.generation < 0,  # later ones are shown by update, and less often
-    )
-    if best.generation >= 0:
-        bar.update()
+    def __enter__(self) -> Self:
+        return self
 
+    def __exit__(self, *_: object) -> None:
+        self.bar.close()
 
-def _text(value: float | None) -> str:
-    return "none" if value is None else f"{value:.4g}"
+    def note(self, text: str) -> None:
+        """Set the text that stands before the numbers from now on."""
+        self.noted = f"{text}, "
+
+    def show(self, records: list[GenerationRecord]) -> None:
+        """Update after a generation; the start has the number -1, a resumed run begins later."""
+        record = min(records, key=lambda r: np.inf if r.best_ever is None else r.best_ever)
+        self.bar.set_description("tuning", refresh=False)
+        rate = sum(r.members for r in records) / max(record.seconds, 1e-9)
+        numbers = ["none" if v is None else f"{v:.4g}" for v in (record.best_ever, record.median)]
+        self.bar.set_postfix_str(
+            f"{self.noted}best {numbers[0]}, median {numbers[1]},"
+            f" failed {sum(r.failures for r in records)},"
+            f" {rate:.3g} members/s",
+            refresh=False,
+        )
+        if record.generation + 1 > self.bar.n:
+            self.bar.update(record.generation + 1 - self.bar.n)
+        else:
+            self.bar.refresh()

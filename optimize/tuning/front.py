@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from optimize.problems.aggregation import successes
-from optimize.problems.evaluation import Evaluation
+from optimize.problems.fitness import Evaluation, successes
 from optimize.problems.problem import Problem
 from optimize.results.folder import RESTORE, RunFolder
 from optimize.tuning.names import EVOLUTION, FRONT, OWN, WEIGHTS, Stage

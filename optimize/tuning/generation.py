@@ -26,8 +26,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from optimize.tuning.assessment import EvaluatedRun, Evaluators, assess
 from optimize.tuning.checkpoint import Checkpoint, GenerationRecord, Settings, on_host
+from optimize.tuning.evaluators import EvaluatedRun, Evaluators, assess
 from optimize.tuning.methods import Method, method
 from optimize.tuning.names import stages
 

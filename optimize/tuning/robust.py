@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from optimize.problems.aggregation import successes
+from optimize.problems.fitness import successes
 from optimize.problems.problem import Problem
 from optimize.results.folder import RunFolder
 from optimize.tuning.checkpoint import has_begun

@@ -33,8 +33,7 @@ from optimize.running.cluster import check_cluster, workers
 from optimize.running.simulate import Simulation, run_scenario, write_simulation
 from optimize.running.summary import json_safe
 from optimize.scenarios.scenario import Scenario
-from optimize.tuning.bar import Bar
-from optimize.tuning.best import BY_SEARCH, Best, tuned_text
+from optimize.tuning.best import BY_SEARCH, Best, table_of_runs, tuned_text
 from optimize.tuning.build import (
     build_problem,
     evaluation_context,
@@ -44,7 +43,14 @@ from optimize.tuning.build import (
 )
 from optimize.tuning.checkpoint import has_begun, next_generation
 from optimize.tuning.config import TuneConfig, TuneOptions, new_config, resumed_config
-from optimize.tuning.evolution import EvolutionResult, GenerationRecord, evolve_runs, settings_of
+from optimize.tuning.evaluators import run_evaluators
+from optimize.tuning.evolution import (
+    Bar,
+    EvolutionResult,
+    GenerationRecord,
+    evolve_runs,
+    settings_of,
+)
 from optimize.tuning.front import FrontRecorder
 from optimize.tuning.gradient import REPORT, GradientChecks, health_at_start
 from optimize.tuning.history_plot import plot_history
@@ -56,7 +62,6 @@ from optimize.tuning.judgement import (
 )
 from optimize.tuning.names import EVOLUTION, RESULT, RUNS
 from optimize.tuning.robust import choose, robust_search
-from optimize.tuning.runs import run_evaluators, table_of_runs
 
 
 @dataclass(frozen=True)
@@ -318,9 +323,7 @@ def _finish(
     evolution = order[0]
     notes: list[str] = []
     if len(runs) > 1:
-        search = config.search(problem.tunables.size)
-        rows = table_of_runs(problem, search, config.values_by_run, runs)
-        folder.write_json(RUNS, json_safe(rows))
+        folder.write_json(RUNS, json_safe(table_of_runs(config, problem, runs)))
     if evolution.history:
         try:
             with defer_interrupts():

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from optimize.problems.aggregation import aggregate, check_aggregation, successes
-from optimize.problems.evaluation import Evaluation
+from optimize.problems.fitness import Evaluation, aggregate, check_aggregation, successes
 from optimize.problems.problem import Problem
 from optimize.running.objectives import user_objective
 from optimize.scenarios.find import scenario

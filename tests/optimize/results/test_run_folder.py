@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from jaxsim.io.files import write_bytes
-from optimize.problems.evaluation import Evaluation
+from optimize.problems.fitness import Evaluation
 from optimize.results.folder import RunFolder, command_line, reading, versions
 from optimize.tuning.evolution import evolve
 from optimize.tuning.history_plot import plot_history

@@ -22,8 +22,8 @@ from optimize.running.objectives import Objective, Term
 from optimize.scenarios.scenario import Scenario
 from optimize.sweeps import store
 from optimize.sweeps.sweep import sweep
+from optimize.tuning.evaluators import run_evaluators
 from optimize.tuning.evolution import evolve_runs
-from optimize.tuning.runs import run_evaluators
 from optimize.tuning.tune import tune
 from tests.optimize.tuning.test_evolution import assert_same
 from tests.test_project import assert_ok, run_python

@@ -9,7 +9,7 @@ import pytest
 
 from optimize.cli import view
 from optimize.cli.main import main
-from optimize.problems.evaluation import Evaluation
+from optimize.problems.fitness import Evaluation
 from optimize.results.folder import RunFolder
 from optimize.results.lock import holder, lock_folder
 from optimize.studies.run_list import compare_runs, list_runs

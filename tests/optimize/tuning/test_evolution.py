@@ -11,7 +11,7 @@ import jax
 import numpy as np
 import pytest
 
-from optimize.problems.evaluation import Evaluation
+from optimize.problems.fitness import Evaluation
 from optimize.problems.tunables import Tunables
 from optimize.results.folder import RunFolder
 from optimize.tuning import evolution, methods
@@ -406,7 +406,7 @@ def test_ask_and_tell_compile_once(tmp_path, caplog):
 def test_progress_bar_tells_where_the_run_is(capfd):
     run(generations=2, progress=True)
     shown = capfd.readouterr().err
-    assert "2/2" in shown and "best" in shown and "steps/s" in shown
+    assert "2/2" in shown and "best" in shown and "members/s" in shown
 
 
 def test_public_names():

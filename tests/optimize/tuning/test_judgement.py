@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from optimize.problems.evaluation import Evaluation
+from optimize.problems.fitness import Evaluation
 from optimize.problems.problem import Problem
 from optimize.tuning.judgement import candidates, evaluate_candidates
 from optimize.tuning.tune import tune

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from optimize.problems.evaluation import Evaluation
+from optimize.problems.fitness import Evaluation
 from optimize.results.folder import RunFolder
 from optimize.tuning.checkpoint import Checkpoint
 from optimize.tuning.descent import optimisers

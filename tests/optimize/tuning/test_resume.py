@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from controllers.numbers import read_numbers
 from controllers.scl.errors import ScriptError
 from optimize.cli.main import main
-from optimize.problems.evaluation import Evaluation
+from optimize.problems.fitness import Evaluation
 from optimize.problems.problem import Problem
 from optimize.results import digest as run_digest
 from optimize.results.digest import RunChanged

@@ -10,7 +10,7 @@ from optimize.problems.problem import Problem
 from optimize.running.objectives import Objective
 from optimize.tuning.build import build_problem
 from optimize.tuning.config import new_config, resumed_config
-from optimize.tuning.runs import _with
+from optimize.tuning.evaluators import _with
 from optimize.tuning.tune import tune
 from tests.optimize.tuning import toy
 

@@ -13,14 +13,14 @@ import pytest
 from benchmarks.evolution import CASES, ours
 from controllers.pose.pd import PoseController
 from jaxsim import TimeStepping, planar_human, start
-from optimize.problems.evaluation import Evaluation
+from optimize.problems.fitness import Evaluation
 from optimize.problems.problem import Problem
 from optimize.results.folder import RunFolder
 from optimize.running.objectives import Objective
 from optimize.scenarios.scenario import Scenario
+from optimize.tuning.evaluators import run_evaluators
 from optimize.tuning.evolution import evolve, evolve_runs
 from optimize.tuning.names import of_runs
-from optimize.tuning.runs import run_evaluators
 from tests.optimize.tuning.test_evolution import assert_same, timeless
 
 N = 20

@@ -1,11 +1,29 @@
-"""Aggregation of a member's trials into its fitness."""
+"""Fitness of members from their trials: aggregation, successive halving, what a search receives."""
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 AGGREGATIONS = ("mean", "worst", "cvar:SHARE", "success")
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Fitness of a population; any field may be what NumPy can read as an array.
+
+    fitness  (P,) to be minimised
+    parts    name -> (P,) raw objective terms, each in its own unit
+    failed   (P,) bool, members whose simulation broke down
+    steps    simulated steps in all, for the report of speed
+    """
+
+    fitness: Any
+    parts: dict[str, Any] = field(default_factory=dict)
+    failed: Any = False
+    steps: int = 0
 
 
 def check_aggregation(name: str) -> None:
@@ -56,3 +74,30 @@ def successes(parts: Mapping[str, np.ndarray]) -> np.ndarray | None:
         if name in parts:
             return np.asarray(parts[name]) == 0
     return None
+
+
+# ---- successive halving: members that do badly in their first trials get no more
+
+
+def better_half(early: Evaluation) -> np.ndarray:
+    """Indices, in their order, of the better half of the members; failed members are the worst."""
+    worth = np.where(early.failed | np.isnan(early.fitness), np.inf, early.fitness)
+    order = np.argsort(worth, kind="stable")
+    return np.sort(order[: (len(order) + 1) // 2])
+
+
+def merge_evaluations(early: Evaluation, late: Evaluation, survivors: np.ndarray) -> Evaluation:
+    """Evaluation of all members: the better half by all its trials, the others ranked behind it.
+
+    The others keep their own order.
+    """
+    fitness, failed = np.array(early.fitness, float), np.array(early.failed)
+    out = np.setdiff1d(np.arange(len(fitness)), survivors)
+    sound = late.fitness[~late.failed]
+    if sound.size and not failed[out].all():
+        fitness += max(0.0, sound.max() - fitness[out][~failed[out]].min())
+    fitness[survivors], failed[survivors] = late.fitness, late.failed
+    parts = {name: part.copy() for name, part in early.parts.items()}
+    for name, part in parts.items():
+        part[survivors] = late.parts[name]
+    return replace(late, fitness=fitness, parts=parts, failed=failed)
