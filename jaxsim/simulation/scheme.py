@@ -18,6 +18,7 @@ import numpy as np
 from jax import Array
 
 from jaxsim.model.model import Model
+from jaxsim.model.part import Submodel, main_part
 from jaxsim.model.state import State
 from jaxsim.simulation.health import Health
 from jaxsim.simulation.measures import Measure, Sample
@@ -106,6 +107,10 @@ class Scheme:
     def keep(self, model: Model, sample: Sample) -> dict[str, Array]:
         """Arrays of a step that a record saves besides those of all schemes, by name."""
         return {}
+
+    def characters(self, model: Model) -> tuple[Submodel, ...]:
+        """Submodel of each character that the scheme simulates."""
+        return (main_part(model.topology),)
 
     def check(self, model: Model) -> None:
         """Raise for numbers that are out of their range or do not fit the model."""

@@ -1,6 +1,6 @@
 """Survival: how long characters stay standing, under any scheme and controller."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -10,7 +10,6 @@ from jax import Array
 
 from jaxsim.characters.standing import FALLEN, com_over_feet, fallen_height
 from jaxsim.model import Model, State
-from jaxsim.model.part import main_part
 from jaxsim.simulation.health import initial_health
 from jaxsim.simulation.measures import Measure, Sample
 from jaxsim.simulation.pushes import Pushes
@@ -51,8 +50,7 @@ def standing_measure(model: Model, scheme: Scheme) -> Measure:
     height at the first step. It also has to be physical: a step whose optimisation was not solved
     is counted, and with one in a run its root residual is at most ``UNPHYSICAL``.
     """
-    several: Callable | None = getattr(scheme, "characters", None)
-    parts = (main_part(model.topology),) if several is None else several(model)
+    parts = scheme.characters(model)
     dtype, zero = model.mass.dtype, jnp.zeros((), model.mass.dtype)
     limits = [fallen_height(part.of(model)) for part in parts]
     known = jnp.stack([jnp.asarray(jnp.nan if x is None else x, dtype) for x in limits])
