@@ -15,6 +15,7 @@ from controllers.policy.view import PolicyInput, root_link
 from jaxsim.dynamics.kinematics import difference, forward_kinematics
 from jaxsim.model import Model
 from jaxsim.model.roles import FEET, HANDS, TOES
+from jaxsim.options import unit
 
 RATE = 0.1  # by which velocities of joints are multiplied [s]
 REACHES = "reach_x", "reach_y", "reach_z"
@@ -23,23 +24,23 @@ Part = str | Callable[[PolicyInput], Array]
 PERIOD = 1.0  # of the clock where no command asks for another [s]
 
 
+@unit("rad, m")
 def joint_angles(view: PolicyInput) -> Array:
     """Angles (n,) of the dofs with motors, from the pose: of balls rotation vectors [rad or m]."""
     turn = difference(view.model, view.state.q, view.pose, free=False)
     return turn[view.model.topology.actuated_dofs]
 
 
+@unit("rad, m")
 def joint_rates(view: PolicyInput) -> Array:
-    """Rates (n,) of the dofs with motors, times ``RATE``."""
+    """Rates (n,) of the dofs with motors, times 0.1 s."""
     return RATE * view.state.qd[view.model.topology.actuated_dofs]
 
 
+@unit("m, 1, m/s, rad/s")
 def root(view: PolicyInput) -> Array:
-    """State (10,) of the root, of a planar body (6,).
-
-    Height of the root link [m], vertical of the pose as the root has rotated it, velocity of the
-    centre of mass [m/s], angular velocity of the root [rad/s].
-    """
+    """State (10,) of the root, of a planar body (6,): height of the root link, vertical of the pose
+    as the root has rotated it, velocity of the centre of mass, angular velocity of the root."""
     link, kin = root_link(view.model), view.obs.kin
     up = view.ahead(view.turned[:, 2])
     velocity = view.ahead(view.obs.com_velocity)
@@ -50,12 +51,14 @@ def root(view: PolicyInput) -> Array:
     return jnp.concatenate([height, up, velocity, turning])
 
 
+@unit("1")
 def contacts(view: PolicyInput) -> Array:
     """Contact flags (n,) of feet, toes and hands: 1 where a link touches something, else 0."""
     parts = np.array(view.model.topology.parts((*FEET, *TOES, *HANDS)), int)
     return jnp.where(view.obs.link_touching[parts], 1.0, 0.0).astype(view.state.q.dtype)
 
 
+@unit("m")
 def feet(view: PolicyInput) -> Array:
     """Positions of the feet from the centre of mass [m]: (3,) each, of a planar body (2,)."""
     parts = np.array(view.model.topology.parts(FEET), int)
@@ -63,12 +66,14 @@ def feet(view: PolicyInput) -> Array:
     return (from_com[:, ::2] if view.model.topology.planar else from_com).reshape(-1)
 
 
+@unit("that of each command")
 def command(view: PolicyInput) -> Array:
     """Commands (n,), in the order of their names."""
     numbers = [view.command[name] for name in sorted(view.command)]
     return jnp.stack(numbers) if numbers else jnp.zeros(0, view.state.q.dtype)
 
 
+@unit("1")
 def heading(view: PolicyInput) -> Array:
     """Cosine and sine (2,) of the commanded direction "heading" relative to the present one.
 
@@ -79,8 +84,9 @@ def heading(view: PolicyInput) -> Array:
     return view.ahead(jnp.stack([jnp.cos(angle), jnp.sin(angle), zero]))[:2]
 
 
+@unit("m, rad")
 def clip_error(view: PolicyInput) -> Array:
-    """Deviation (n,) of the body from the clip, each component at most ``MOST_OFF``.
+    """Deviation (n,) of the body from the clip, each component at most 1.
 
     Position of the root [m] in the frame of the heading, its rotation (a rotation vector), then the
     dofs with motors [rad or m]. Raises ValueError without a clip.
@@ -100,11 +106,12 @@ def clip_pose(view: PolicyInput) -> Array:
     return view.wanted
 
 
+@unit("m")
 def to_reach(view: PolicyInput) -> Array:
-    """Vector (3,) from the right hand to the commanded place [m], in the frame of the heading.
+    """Vector (3,) from the right hand to the place of the commands "reach_x", "reach_y", "reach_z",
+    in the frame of the heading.
 
-    The commands "reach_x", "reach_y", "reach_z" count from the root of the pose, as it is placed
-    and oriented there.
+    The commands count from the root of the pose, as it is placed and oriented there.
     """
     link = root_link(view.model)
     hand = view.obs.kin.com[view.model.topology.part("rightHand")]
@@ -113,8 +120,9 @@ def to_reach(view: PolicyInput) -> Array:
     return view.ahead(pose.com[link] + jnp.stack(asked) - hand)
 
 
+@unit("1")
 def phase(view: PolicyInput) -> Array:
-    """Sine and cosine (2,) of a clock, see ``clock``."""
+    """Sine and cosine (2,) of a clock with the period of the command "period", else 1 s."""
     turn = 2 * np.pi * clock(view)
     return jnp.stack([jnp.sin(turn), jnp.cos(turn)])
 
@@ -127,6 +135,7 @@ def clock(view: PolicyInput) -> Array:
     return view.state.time / view.command.get("period", PERIOD)
 
 
+@unit("that of the action")
 def last_action(view: PolicyInput) -> Array:
     """Last action (na,)."""
     return view.action

@@ -40,6 +40,7 @@ class Term:
     unit: str
     measure: Callable[[Model], Measure] | None
     value: Callable[[Array], Array] = lambda folded: folded
+    meaning: str = ""
 
 
 def capture_offset(model: Model, obs: Any) -> Array:
@@ -155,30 +156,85 @@ def _fallen(short: Array) -> Array:
     return jnp.where(short > 0, FALLEN * (1 + short), 0.0)
 
 
+def negative(folded: Array) -> Array:
+    """Negative value, for what is to be large."""
+    return -folded
+
+
 TERMS = Registry(
     "jaxsim.terms",
     {
         term.name: term
         for term in (
-            Term("time", "s", _time),  # head below standing height
+            Term("time", "s", _time, meaning="time with the head below standing height"),
             Term(
-                "shortfall", "m s", _shortfall
-            ),  # how far below, over time: a slope for the search
-            Term("imbalance", "m s", _imbalance),  # centre of mass off the feet, over time
-            Term("height", "m", _pelvis_height, lambda folded: -folded),  # of the pelvis in flight
-            Term("airborne", "s", _in_flight, lambda folded: -folded),
-            Term("contactless", "s", _contactless),
-            Term("unrest", "rad^2/s", _unrest),  # joints that move while the body stands
-            Term("energy", "(N m)^2 s", _energy),
-            Term("skid", "rad^2 s", lambda model: _skid(model, -1.0)),
-            Term("skid_standing", "rad^2 s", _skid_standing),
-            Term("final_state", "1", _final_shortfall, _fallen),
-            Term("fallen", "1", None),  # part of the time that it does not stand
-            Term("toppled", "1", None),  # 1 where it does not stand to the end
-            Term("survived", "1", None),  # 1 where it does
-            Term("unsolved_while_standing", "1", None),  # steps whose optimisation was not solved
-            Term("residual_while_standing", "N", None),  # largest force without a source in them
-            Term("strayed", "m^2 s", lambda _: total(_strayed)),
+                "shortfall",
+                "m s",
+                _shortfall,
+                meaning="height that the head lacks to standing, over time",
+            ),
+            Term(
+                "imbalance",
+                "m s",
+                _imbalance,
+                meaning="distance along x of the centre of mass from the feet, over time",
+            ),
+            Term(
+                "height",
+                "m",
+                _pelvis_height,
+                negative,
+                "largest height of the pelvis in flight, as a negative number",
+            ),
+            Term("airborne", "s", _in_flight, negative, "time in flight, as a negative number"),
+            Term("contactless", "s", _contactless, meaning="time without contact"),
+            Term(
+                "unrest",
+                "rad^2/s",
+                _unrest,
+                meaning="squared rates of the joints while standing, over time",
+            ),
+            Term("energy", "(N m)^2 s", _energy, meaning="squared torques, over time"),
+            Term(
+                "skid",
+                "rad^2 s",
+                lambda model: _skid(model, -1.0),
+                meaning="squared tilt of feet in contact where it exceeds 20 degrees, over time",
+            ),
+            Term(
+                "skid_standing",
+                "rad^2 s",
+                _skid_standing,
+                meaning="`skid` with the head above 5/6 of standing height",
+            ),
+            Term(
+                "final_state",
+                "1",
+                _final_shortfall,
+                _fallen,
+                f"0 standing at the end, else {FALLEN:g} and as much for each metre below",
+            ),
+            Term("fallen", "1", None, meaning="share of the time in which it is not standing"),
+            Term("toppled", "1", None, meaning="1 if it is not standing to the end, else 0"),
+            Term("survived", "1", None, meaning="1 if it is standing to the end, else 0"),
+            Term(
+                "unsolved_while_standing",
+                "1",
+                None,
+                meaning="steps while standing whose optimisation was not solved",
+            ),
+            Term(
+                "residual_while_standing",
+                "N",
+                None,
+                meaning="largest contact force without a source in those steps",
+            ),
+            Term(
+                "strayed",
+                "m^2 s",
+                lambda _: total(_strayed),
+                meaning="squared distance of the capture point from the feet, over time",
+            ),
         )
     },
 )
@@ -358,4 +414,5 @@ def as_term(what: Any) -> Any:
     if isinstance(what, (Term, Objective)) or not callable(what):
         return what
     rate: Any = what
-    return Term(getattr(what, "__name__", "term"), "s", lambda model: total(rate))
+    meaning = " ".join((what.__doc__ or "").split("\n\n")[0].split())
+    return Term(getattr(what, "__name__", "term"), "s", lambda model: total(rate), meaning=meaning)
