@@ -17,13 +17,18 @@ from jaxsim.tree_paths import leaves_by_path
 TUNED = Path(__file__).parent / "goals" / "tuned"  # what comes with the package
 
 
+def shipped_numbers() -> list[str]:
+    """Names of the sets of numbers that come with the package."""
+    return sorted(path.stem for path in TUNED.glob("*.json"))
+
+
 def read_numbers(name: str, folder: Path | None = None) -> dict[str, float]:
     """Numbers by label or path, from a file or from a set shipped with the package.
 
     name: a file (best.json of ``jaxsim tune``) in a folder, by default the current one, or the name
     of a shipped set. Raises ValueError for a file that is missing or holds no numbers.
     """
-    shipped = sorted(path.stem for path in TUNED.glob("*.json"))
+    shipped = shipped_numbers()
     path = TUNED / f"{name}.json" if name in shipped else (folder or Path()) / name
     if not path.is_file():
         raise ValueError(f"there is no file {path}; those that are shipped: {', '.join(shipped)}")

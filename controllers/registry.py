@@ -11,11 +11,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from controllers.numbers import read_numbers
+from controllers.numbers import read_numbers, shipped_numbers
+from jaxsim.io.keys import Keys
 from jaxsim.io.toml_table import Table, suggestion
 from jaxsim.io.user_code import UntrustedCode, run_file
 from jaxsim.io.world import World
 from jaxsim.model import Model, ModelError, State
+from jaxsim.options import REQUIRED, option
 from jaxsim.plugins import Registry
 from jaxsim.simulation.checks import check_controller
 
@@ -36,6 +38,24 @@ CONTROLLERS = Registry(
         "policy": "controllers.policy.registered:policy",
     },
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ControllerKeys(Keys):
+    """Controller of the character; each has further keys of its own."""
+
+    name: str = option(
+        REQUIRED, "see the table of controllers; without `[controller]` it is `pd`", kind=str
+    )
+    numbers: Any = option(
+        None,
+        '`{ "gait.time" = 0.6 }`: numbers of the controller by label or path; or a file of them'
+        " (`best.json` of `jaxsim tune`) beside the scenario, or shipped numbers by name:"
+        f" {', '.join(f'`{name}`' for name in shipped_numbers())}",
+        shown="none",
+        kind=object,
+        values="table, or text",
+    )
 
 
 @dataclass(frozen=True)
@@ -69,11 +89,11 @@ def controller_of(table: Table, setup: Setup) -> Registered:
     Raises WorldError for an unknown name, unknown keys, and numbers with an unknown label or path
     or an invalid value; UntrustedCode for a file that may not be run.
     """
-    name = table.text("name")
-    result = _function(name, table, setup.world.folder)(table, setup)
+    keys = ControllerKeys.read(table)
+    result = _function(keys.name, table, setup.world.folder)(table, setup)
     if not isinstance(result, Registered):
         result = Registered(result)
-    numbers = table.take("numbers", {})
+    numbers = {} if keys.numbers is None else keys.numbers
     table.done()
     if isinstance(numbers, str):
         path = setup.world.folder / numbers

@@ -1,13 +1,16 @@
 """Reader of ``[[wall]]``: a wall with randomly placed holds, as a box and points."""
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
+from jaxsim.io.keys import Keys
 from jaxsim.io.toml_table import Table
 from jaxsim.io.world import Hold, Vector
 from jaxsim.model import Shape
 from jaxsim.model.checks import rotation
+from jaxsim.options import REQUIRED, option
 
 THICK = 0.1  # half of it [m]
 FULL = 0.45  # of the area may be covered by discs as wide as the spacing; 0.547 is where random
@@ -34,19 +37,65 @@ def random_places(
     return places
 
 
+@dataclass(frozen=True, kw_only=True)
+class WallKeys(Keys):
+    """Wall with randomly placed holds: a box that carries load, and points as of `[[hold]]`,
+    uniform over its area."""
+
+    name: str = option("wall", "name of the wall; its holds are `wall_1`, `wall_2` and so on")
+    pos: tuple = option(REQUIRED, "middle of its lower edge", unit="m", kind=tuple)
+    width: float = option(REQUIRED, "width of the wall", unit="m", kind=float, above=0.0)
+    height: float = option(
+        REQUIRED, "height of the wall, along its surface", unit="m", kind=float, above=0.0
+    )
+    facing_deg: float = option(
+        180.0, "direction that its front faces: 0 along x, 90 along y", unit="deg"
+    )
+    lean_deg: float = option(
+        0.0,
+        "overhang: angle by which its top leans towards the climber; negative: away",
+        unit="deg",
+        least=-80.0,
+        most=80.0,
+    )
+    density: float = option(REQUIRED, "holds per area", unit="1/m^2", kind=float, above=0.0)
+    spacing: float = option(0.2, "least distance of two holds", unit="m", least=0.0)
+    lowest: float = option(0.2, "least height of a hold", unit="m", least=0.0)
+    seed: int = option(0, "seed of the positions of the holds", least=0)
+    out: float = option(0.08, "distance of the holds from the wall", unit="m", above=0.0)
+    reach: float = option(
+        Hold.reach, "distance within which an effector takes hold", unit="m", above=0.0
+    )
+    strength: float = option(
+        np.inf,
+        "load above which a hold breaks for good",
+        unit="N",
+        shown="never breaks",
+        above=0.0,
+    )
+    hold_friction: float | None = option(
+        None,
+        "friction of a foot on a hold",
+        shown="the world's",
+        kind=float,
+        above=0.0,
+        of="friction",
+    )
+    friction: float | None = option(
+        None, "friction of the wall", shown="the world's", kind=float, least=0.0
+    )
+
+
 def climbing_wall(table: Table, friction: float) -> tuple[Shape, list[Hold]]:
     """Read a wall and its holds.
 
     A hold's frame: x to the left as one faces the wall, y out of it, z up along it, the direction
     in which feet are pushed. Raises WorldError.
     """
-    name = table.text("name", "wall")
-    width, height = (table.number(key, above=0.0) for key in ("width", "height"))
-    lowest = table.number("lowest", 0.2, least=0.0)
-    density = table.number("density", above=0.0)
-    spacing = table.number("spacing", 0.2, least=0.0)
-    seed = table.whole("seed", 0)
-    out = table.number("out", 0.08, above=0.0)
+    keys = WallKeys.read(table)
+    table.done()
+    name, width, height, lowest = keys.name, keys.width, keys.height, keys.lowest
+    density, spacing = keys.density, keys.spacing
     if lowest >= height:
         raise table.error(f"is {lowest:g} m, not below the height, {height:g} m", "lowest")
     count = round(density * width * (height - lowest))
@@ -62,12 +111,8 @@ def climbing_wall(table: Table, friction: float) -> tuple[Shape, list[Hold]]:
             f" {most:.2f} m, or a lower density",
             "spacing",
         )
-    quat = _turned(table)
-    frame = rotation(quat)
-    origin = np.array(table.vector("pos"))
-    reach = table.number("reach", 0.06, above=0.0)
-    strength = table.number("strength", np.inf, above=0.0)
-    hold_friction = table.number("hold_friction", friction, above=0.0, of="friction")
+    quat = _turned(keys)
+    frame, origin = rotation(quat), np.array(keys.pos)
 
     def at(left: float, outward: float, up: float) -> Vector:
         return tuple((origin + frame @ (left, outward, up)).tolist())
@@ -80,23 +125,23 @@ def climbing_wall(table: Table, friction: float) -> tuple[Shape, list[Hold]]:
         pos=(x, y, z),
         quat=(a, b, c, d),
         name=name,
-        friction=table.number("friction", friction, least=0.0, of="friction"),
+        friction=friction if keys.friction is None else keys.friction,
     )
-    table.done()
-    places = random_places(count, (-width / 2, lowest), (width / 2, height), spacing, seed)
+    places = random_places(count, (-width / 2, lowest), (width / 2, height), spacing, keys.seed)
     holds = []
     for k, (left, up) in enumerate(places, 1):
         label = f"{name}_{k}"
-        placed = dict(pos=at(left, out, up), quat=quat, name=label, group=0, mask=0)
-        point = Shape("sphere", (0.03, 0.0, 0.0), friction=hold_friction, **placed)  # type: ignore
-        holds.append(Hold(label, point, reach=reach, strength=strength))
+        placed = dict(pos=at(left, keys.out, up), quat=quat, name=label, group=0, mask=0)
+        rubs = keys.hold_friction or friction
+        point = Shape("sphere", (0.03, 0.0, 0.0), friction=rubs, **placed)  # type: ignore
+        holds.append(Hold(label, point, reach=keys.reach, strength=keys.strength))
     return shape, holds
 
 
-def _turned(table: Table) -> Vector:
+def _turned(keys: WallKeys) -> Vector:
     """Quaternion of a hold's frame."""
-    about_z = math.radians(table.number("facing_deg", 180.0) - 90.0) / 2
-    about_x = -math.radians(table.number("lean_deg", 0.0, least=-80.0, most=80.0)) / 2
+    about_z = math.radians(keys.facing_deg - 90.0) / 2
+    about_x = -math.radians(keys.lean_deg) / 2
     c, s = math.cos(about_z), math.sin(about_z)
     return (
         c * math.cos(about_x),

@@ -1,5 +1,6 @@
 """Rigid placements in numpy, for readers and writers of model files."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +36,14 @@ def turn(axis: np.ndarray, angle: float, anchor: np.ndarray) -> Placement:
     """Rotation [rad] about the unit ``axis`` (3,) through ``anchor`` (3,)."""
     quat = np.concatenate([[np.cos(angle / 2)], np.sin(angle / 2) * axis])
     return Placement(anchor - rotation(quat) @ anchor, quat)
+
+
+def turn_quaternion(turn_deg: Sequence[float]) -> tuple[float, ...]:
+    """Unit quaternion (4,) of a rotation vector (3,) [deg], an axis times an angle."""
+    turn = np.deg2rad(turn_deg)
+    angle = float(np.linalg.norm(turn))
+    axis = turn / angle if angle > 0 else np.zeros(3)
+    return (float(np.cos(angle / 2)), *(np.sin(angle / 2) * axis).tolist())
 
 
 def _multiply(p: np.ndarray, q: np.ndarray) -> np.ndarray:

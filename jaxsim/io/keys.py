@@ -43,6 +43,14 @@ def read_option(table: Table, option: Option, default: Any = ...) -> Any:
     """Value of an option; default: in the place of the declared one."""
     key = _key(table, option)
     default = option.default if default is ... else default
+    if option.kind is object:
+        return table.take(key, default)
+    if option.entries is str:
+        return table.names(key, default, **option.bounds)
+    if option.entries is float:
+        return table.numbers(key)
+    if option.entries is tuple:
+        return table.ranges(key)
     if option.kind in (dict, list):
         return _entries(table, option, key)
     if option.kind is bool:
@@ -89,10 +97,18 @@ def _entries(table: Table, option: Option, key: str) -> Any:
 def kind_text(option: Option) -> str:
     """Kind and bounds of an option, for the documentation: "number above 0"."""
     bounds = option.bounds
-    if "known" in bounds:
+    if "known" in bounds and option.kind is str:
         return ", ".join(f'`"{name}"`' for name in bounds["known"])
     if option.kind is tuple:
-        return f"{bounds.get('size', 3)} numbers"
+        above = f" above {bounds['above']:g}" if "above" in bounds else ""
+        single = ", or one" if "single" in bounds else ""
+        return f"{bounds.get('size', 3)} numbers{above}{single}"
+    if option.kind is object:
+        return bounds["values"]
+    plain = ((str, "names"), (float, "numbers by name"), (tuple, "ranges by name"))
+    for entries, text in plain:
+        if option.entries is entries:
+            return text
     names = {bool: "true, false", str: "text", dict: "table", list: "tables"}
     if option.kind in names:
         return names[option.kind]

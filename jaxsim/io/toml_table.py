@@ -2,7 +2,7 @@
 
 import math
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ class WorldError(ValueError):
     """A world file that is invalid."""
 
 
-def suggestion(name: str, known: Sequence[str]) -> str:
+def suggestion(name: str, known: Collection[str]) -> str:
     """'; did you mean 'mass'?' where a known name is near, else ""."""
     near = get_close_matches(name, known, 1, 0.6)
     return f"; did you mean {near[0]!r}?" if near else ""
@@ -124,11 +124,20 @@ class Table:
         self.within(key, value, of)
         return value
 
-    def vector(self, key: str, default: Any = REQUIRED, size: int = 3, above: float = -math.inf):
-        """``size`` finite numbers."""
+    def vector(
+        self,
+        key: str,
+        default: Any = REQUIRED,
+        size: int = 3,
+        above: float = -math.inf,
+        single: bool = False,
+    ) -> Any:
+        """``size`` finite numbers; with ``single`` one number may stand for them."""
         value = self.take(key, default)
         if value is default:
             return value
+        if single and is_number(value):
+            return self.number(key, above=above)
         numbers = isinstance(value, list) and all(map(is_number, value))
         if not numbers or len(value) != size or min(value) <= above:
             more = f", each above {above:g}" if above > -math.inf else ""
@@ -146,13 +155,47 @@ class Table:
             raise self.error(f"is {format_value(value)}; give a text in quotes", key)
         return value
 
-    def choice(self, key: str, known: Sequence[str], default: Any = REQUIRED) -> Any:
+    def choice(self, key: str, known: Collection[str], default: Any = REQUIRED) -> Any:
         """One of the ``known`` names."""
         value = self.text(key, default)
         if value is not default and value not in known:
             hint = suggestion(value, known)
             raise self.error(f"is {format_value(value)}{hint}; choose from {', '.join(known)}", key)
         return value
+
+    def names(self, key: str, default: Any = REQUIRED, known: Collection[str] = ()) -> Any:
+        """Names (n,), each of the ``known`` ones, or any without these."""
+        value = self.take(key, default)
+        if value is default:
+            return value
+        if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+            such = ", ".join(f'"{name}"' for name in [*known][:2] or ("pelvis", "chest"))
+            raise self.error(f"is {format_value(value)}; give names, [{such}]", key)
+        for name in value:
+            if known and name not in known:
+                hint = suggestion(name, known)
+                raise self.error(f"there is no {name!r}{hint}; there are: {', '.join(known)}", key)
+        return tuple(value)
+
+    def numbers(self, key: str) -> dict[str, float]:
+        """Table of numbers by name; empty if it is absent."""
+        value = self.take(key, {})
+        if not isinstance(value, Mapping) or not all(map(is_number, value.values())):
+            raise self.error("give numbers by name, as { alive = 1.0 }", key)
+        return {name: float(number) for name, number in value.items()}
+
+    def ranges(self, key: str) -> dict[str, tuple[float, float]]:
+        """Table of ranges by name; a single number is a range of no width."""
+        value = self.take(key, {})
+        if not isinstance(value, Mapping):
+            raise self.error("give ranges by name, as { speed = [0.8, 1.2] }", key)
+        ranges = {}
+        for name, entry in value.items():
+            pair = [entry, entry] if is_number(entry) else entry
+            if not (isinstance(pair, list) and len(pair) == 2 and all(map(is_number, pair))):
+                raise self.error("give [lower, upper]", f"{key}.{name}")
+            ranges[name] = (float(pair[0]), float(pair[1]))
+        return ranges
 
     def flag(self, key: str, default: Any) -> Any:
         """Value true or false."""

@@ -5,27 +5,36 @@ from it. docs/reference/scenarios.md has all tables and keys.
 """
 
 import os
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from jaxsim.io.climbing_wall import climbing_wall
-from jaxsim.io.keys import read_option
-from jaxsim.io.toml_table import Table, read_toml
-from jaxsim.io.world import World
-from jaxsim.io.world_tables import (
-    body_of,
-    character_of,
+from jaxsim.io.character_table import CharacterKeys, CompanionKeys, character_of, companion_of
+from jaxsim.io.climbing_wall import WallKeys, climbing_wall
+from jaxsim.io.grip_tables import (
+    ClaspKeys,
+    GripKeys,
+    HoldKeys,
+    PushKeys,
     clasp_of,
-    companion_of,
-    driven_of,
-    fixed_of,
     grip_of,
     hold_of,
     push_of,
+)
+from jaxsim.io.keys import Keys, read_option
+from jaxsim.io.toml_table import Table, read_toml
+from jaxsim.io.world import World
+from jaxsim.io.world_tables import (
+    BodyKeys,
+    DrivenKeys,
+    FixedKeys,
+    body_of,
+    driven_of,
+    fixed_of,
     read_repeated,
 )
-from jaxsim.options import options_of
+from jaxsim.options import option, options_of
 from jaxsim.simulation.events import EventDriven
 from jaxsim.simulation.step import TimeStepping
 from jaxsim.synthesis.config import SynthesisConfig
@@ -37,6 +46,59 @@ SCHEMES: dict[str, type] = {
     "per_step_optimisation": SynthesisConfig,
 }
 OF_A_WINDOW = ("window_sweeps", "announced")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorldKeys(Keys):
+    """World as a whole; the options of a scheme are keys here as well."""
+
+    title: str = option("", "title of the page", shown="the file's name")
+    gravity: tuple = option(World.gravity, "acceleration of free fall", unit="m/s^2")
+    seconds: float = option(
+        World.seconds, "simulated time; `--seconds` changes it", unit="s", above=0.0
+    )
+    dt: float | None = option(
+        None,
+        "time step; `--dt` changes it",
+        unit="s",
+        shown="0.001; `event_driven` 1/240, `per_step_optimisation` 0.01",
+        kind=float,
+        above=0.0,
+    )
+    scheme: str = option(
+        World.scheme,
+        "[time stepping](../explanation/physics.md), [event-driven](../explanation/constraints.md),"
+        " or [per-step optimisation](../explanation/synthesis.md) for controllers by goals",
+        choices=SCHEMES,
+    )
+    ground: bool | None = option(
+        None,
+        "true: the character keeps its own ground",
+        shown="true where nothing is fixed",
+        kind=bool,
+    )
+    friction: float = option(FRICTION, "friction of shapes without a value of their own", least=0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorldFileKeys(Keys):
+    """Tables of a world file."""
+
+    world: WorldKeys = option(None, "world as a whole", kind=dict, entries=WorldKeys)
+    fixed: Any = option(None, "shapes of the world", kind=list, entries=FixedKeys)
+    body: Any = option(None, "loose solids", kind=list, entries=BodyKeys)
+    driven: Any = option(None, "shapes with prescribed motion", kind=list, entries=DrivenKeys)
+    grip: Any = option(None, "points of links held at points", kind=list, entries=GripKeys)
+    hold: Any = option(
+        None, "points and bars that hands and feet can hold", kind=list, entries=HoldKeys
+    )
+    wall: Any = option(None, "walls with random holds", kind=list, entries=WallKeys)
+    push: Any = option(None, "forces on links", kind=list, entries=PushKeys)
+    character: Any = option(None, "the character", kind=dict, entries=CharacterKeys)
+    companion: Any = option(None, "further characters", kind=list, entries=CompanionKeys)
+    clasp: Any = option(None, "hands that hold each other", kind=list, entries=ClaspKeys)
+    controller: Any = option(None, "what drives the character", kind=dict)
+    environment: Any = option(None, "what a policy observes and does", kind=dict)
 
 
 def read_world(path: str | os.PathLike[str]) -> World:
@@ -57,60 +119,52 @@ def world_of(file: Table, name: str, folder: Path, source: str | None = None) ->
     folder: where model files and scripts are; source: the text that is saved with results. Raises
     WorldError.
     """
-    general = file.table("world") or Table(file.file, "[world]", {})
-    friction = general.number("friction", FRICTION, least=0.0, of="friction")
-    values = _general(general)
-    character = file.table("character")
-    walls = [climbing_wall(t, friction) for t in file.tables("wall")]
+    tables: dict[str, Any] = {
+        o.key: file.tables(o.key) if o.kind is list else file.table(o.key)
+        for o in options_of(WorldFileKeys)
+    }
+    general = tables["world"] or Table(file.file, "[world]", {})
+    friction, values = _general(general)
+    fixed = partial(fixed_of, friction=friction)
+    body = partial(body_of, friction=friction, gravity=values["gravity"])
+    hold = partial(hold_of, friction=friction)
+    walls = [climbing_wall(t, friction) for t in tables["wall"]]
+    character = tables["character"]
     world = World(
         name=name,
         folder=folder,
         source=source,
         **values,
         fixed=(
-            *(
-                shape
-                for t in file.tables("fixed")
-                for shape in read_repeated(t, fixed_of, friction)
-            ),
+            *(shape for t in tables["fixed"] for shape in read_repeated(t, FixedKeys, fixed)),
             *(wall for wall, _ in walls),
         ),
-        bodies=tuple(
-            body
-            for t in file.tables("body")
-            for body in read_repeated(t, partial(body_of, gravity=values["gravity"]), friction)
-        ),
-        driven=tuple(driven_of(t, friction) for t in file.tables("driven")),
-        grips=tuple(map(grip_of, file.tables("grip"))),
+        bodies=tuple(each for t in tables["body"] for each in read_repeated(t, BodyKeys, body)),
+        driven=tuple(driven_of(t, friction) for t in tables["driven"]),
+        grips=tuple(map(grip_of, tables["grip"])),
         holds=(
-            *(hold for t in file.tables("hold") for hold in read_repeated(t, hold_of, friction)),
-            *(hold for _, holds in walls for hold in holds),
+            *(each for t in tables["hold"] for each in read_repeated(t, HoldKeys, hold)),
+            *(each for _, holds in walls for each in holds),
         ),
-        pushes=tuple(map(push_of, file.tables("push"))),
+        pushes=tuple(map(push_of, tables["push"])),
         character=None if character is None else character_of(character),
-        companions=tuple(map(companion_of, file.tables("companion"))),
-        clasps=tuple(map(clasp_of, file.tables("clasp"))),
-        controller=file.table("controller"),
-        environment=file.table("environment"),
+        companions=tuple(map(companion_of, tables["companion"])),
+        clasps=tuple(map(clasp_of, tables["clasp"])),
+        controller=tables["controller"],
+        environment=tables["environment"],
     )
     file.done()
     _check_names(file, world)
     return world
 
 
-def _general(table: Table) -> dict[str, Any]:
-    """Read the keys of [world] that concern the world as a whole."""
-    values: dict[str, Any] = dict(
-        title=table.text("title", ""),
-        gravity=table.vector("gravity", World.gravity),
-        seconds=table.number("seconds", World.seconds, above=0.0, of="seconds"),
-        dt=table.number("dt", None, above=0.0, of="dt"),
-        scheme=table.choice("scheme", tuple(SCHEMES), World.scheme),
-        ground=table.flag("ground", None),
-    )
-    values["settings"] = _settings(table, values["scheme"])
+def _general(table: Table) -> tuple[float, dict[str, Any]]:
+    """Read friction, and the fields of World, from ``[world]``."""
+    keys = WorldKeys.read(table)
+    values = {o.field: getattr(keys, o.field) for o in options_of(WorldKeys)}
+    values["settings"] = _settings(table, keys.scheme)
     table.done()
-    return values
+    return values.pop("friction"), values
 
 
 def _settings(table: Table, scheme: str) -> dict[str, Any]:
@@ -118,11 +172,11 @@ def _settings(table: Table, scheme: str) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     owners: dict[str, list[str]] = {}
     for name, kind in SCHEMES.items():
-        for option in options_of(kind):
-            owners.setdefault(option.key, []).append(name)
-            value = read_option(table, option, None)
+        for each in options_of(kind):
+            owners.setdefault(each.key, []).append(name)
+            value = read_option(table, each, None)
             if value is not None and name == scheme:
-                settings[option.field] = value
+                settings[each.field] = value
     for key, names in owners.items():
         if table.has(key) and scheme not in names:
             belongs = " or ".join(f'"{name}"' for name in names)

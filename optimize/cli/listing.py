@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
         from optimize.scenarios.find import scenario, shipped_scenarios
 
     if args.schema:
-        from optimize.scenarios.schema import scenario_schema
+        from optimize.cli.scenario_schema import scenario_schema
 
         print(json.dumps(scenario_schema(), indent=2))
         return 0
@@ -93,14 +93,16 @@ def run(args: argparse.Namespace) -> int:
 
 
 def list_keys(name: str | None) -> int:
-    """Print the keys of a controller or scheme, or of all. Raises ValueError for an unknown one."""
-    from optimize.scenarios.keys import controller_tables, scheme_tables, text
+    """Print the keys of a table, controller or scheme, or of all; ValueError for an unknown one."""
+    from optimize.cli.scenario_keys import controller_tables, file_tables, scheme_tables, text
 
-    tables = [*scheme_tables(), *controller_tables()]
-    chosen = [table for table in tables if name in (None, table.name)]
+    tables = [*file_tables(), *scheme_tables(), *controller_tables()]
+    chosen = [table for table in tables if name in (None, table.name, table.name.strip("[]"))]
     if not chosen:
         known = ", ".join(table.name for table in tables)
-        raise ValueError(f"--keys: there is no controller or scheme {name!r}; there are {known}")
+        raise ValueError(
+            f"--keys: there is no table, controller or scheme {name!r}; there are {known}"
+        )
     print("\n\n".join(map(text, chosen)))
     return 0
 

@@ -1,25 +1,84 @@
-"""Keys of scenario files that schemes and controllers declare, by table."""
+"""Keys of scenario files, by table, from the dataclasses that declare them beside their readers."""
 
 import inspect
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from controllers.registry import CONTROLLERS, builder
+from controllers.registry import CONTROLLERS, ControllerKeys, builder
 from jaxsim.io.keys import Keys, kind_text
-from jaxsim.io.world_file import SCHEMES
+from jaxsim.io.shape_table import SHAPES, ShapeKeys
+from jaxsim.io.world_file import SCHEMES, WorldFileKeys
 from jaxsim.options import Option, options_of
+from optimize.environments.table import EnvironmentKeys
 
-NESTED = "[[controller.{}]]"
+NESTED = {"repeat": "repeat"}  # tables that stand in several ones
+RECORDS = {"controller": ControllerKeys, "environment": EnvironmentKeys}  # whose readers are here
 
 
 @dataclass(frozen=True)
 class KeyTable:
     """Keys of one table, or of one scheme or controller in it."""
 
-    name: str  # such as "balance", or "[[controller.reach]]"
+    name: str  # such as "[[body]]", "balance", or "[[controller.reach]]"
     about: str
     options: tuple[Option, ...]
+
+
+def file_records() -> dict[str, type[Keys]]:
+    """Table of a file -> the dataclass that declares its keys.
+
+    Raises TypeError for a table that declares none.
+    """
+    records: dict[str, Any] = {
+        o.key: o.entries or RECORDS.get(o.key) for o in options_of(WorldFileKeys)
+    }
+    for key, record in records.items():
+        check_documented(f"the table {key!r}", record)
+    return records
+
+
+def check_documented(what: str, record: object) -> None:
+    """Raise TypeError, with the remedy, unless a dataclass declares keys, with a meaning each."""
+    if not isinstance(record, type) or not issubclass(record, Keys):
+        raise TypeError(
+            f"{what} declares no keys; read it by a dataclass derived from jaxsim.io.keys.Keys"
+        )
+    if not first_sentence(record):
+        raise TypeError(f"{what}: {record.__name__} lacks a docstring; write one")
+    for o in options_of(record):
+        if not o.meaning:
+            raise TypeError(f"{what}: the key {o.key!r} lacks a meaning; give option() one")
+
+
+def file_tables() -> list[KeyTable]:
+    """Keys of each table of a file, then those of the tables within; inherited ones are left out
+    where the base is a table itself."""
+    records, tables, nested = file_records(), [], {}
+    for o in options_of(WorldFileKeys):
+        record = records[o.key]
+        base = {x.key for b in record.__mro__[1:] if b in records.values() for x in options_of(b)}
+        own = tuple(x for x in options_of(record) if x.key not in base)
+        name = f"[[{o.key}]]" if o.kind is list else f"[{o.key}]"
+        tables.append(KeyTable(name, first_sentence(record), own))
+        nested |= dict(_within(record, o.key))
+    return [*tables, *nested.values()]
+
+
+def shape_tables() -> list[KeyTable]:
+    """Keys that a table with a shape has besides, for any kind and for each."""
+    common = options_of(ShapeKeys)
+    known = {o.key for o in common}
+    own = [
+        KeyTable(
+            f'shape = "{kind}"',
+            first_sentence(record),
+            tuple(o for o in options_of(record) if o.key not in known),
+        )
+        for kind, record in SHAPES.items()
+    ]
+    return [KeyTable("shape", first_sentence(ShapeKeys), common), *own]
 
 
 def scheme_tables() -> list[KeyTable]:
@@ -42,7 +101,7 @@ def controller_tables() -> list[KeyTable]:
                 " function with @reads(KEYS), where KEYS is a jaxsim.io.keys.Keys"
             )
         tables.append(KeyTable(name, first_sentence(build), options_of(keys)))
-        nested |= dict(_within(keys))
+        nested |= dict(_within(keys, "controller"))
     return [*tables, *nested.values()]
 
 
@@ -51,11 +110,12 @@ def first_sentence(function: object) -> str:
     return " ".join((inspect.getdoc(function) or "").split("\n\n")[0].split())
 
 
-def _within(keys: type[Keys]) -> Iterator[tuple[type, KeyTable]]:
+def _within(keys: type[Keys], outer: str) -> Iterator[tuple[type, KeyTable]]:
     for option in options_of(keys):
-        if option.entries is None:
+        if not isinstance(option.entries, Mapping) and not hasattr(option.entries, "read"):
             continue
-        name = (NESTED if option.kind is list else "{}").format(option.key)
+        name = NESTED.get(option.key) or f"{outer}.{option.key}"
+        name = f"[[{name}]]" if option.kind is list else f"[{name}]"
         if isinstance(option.entries, Mapping):
             for kind, entry in option.entries.items():
                 about = first_sentence(entry)

@@ -1,16 +1,20 @@
 """Environment of the ``[environment]`` table of a scenario file."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from controllers.policy.actions import action_of
 from controllers.policy.observations import OBSERVATIONS
+from controllers.tracking.followed import EnvironmentClipKeys
 from jaxsim.characters.registry import start
+from jaxsim.io.keys import Keys
 from jaxsim.io.motion_file import MotionFileError, load_motion
-from jaxsim.io.toml_table import Table, is_number, suggestion
+from jaxsim.io.toml_table import Table
 from jaxsim.mocap.errors import ClipError
 from jaxsim.model import ModelError, State
+from jaxsim.options import option
 from optimize.environments.environment import OBJECTIVE, OBSERVATION, Environment, as_env
 from optimize.environments.rewards import REWARDS
 from optimize.environments.terminations import TERMINATIONS
@@ -19,7 +23,96 @@ from optimize.problems.starts import ANGLE, RATE
 from optimize.running.objectives import OBJECTIVES, objective
 from optimize.scenarios.scenario import Scenario
 
-TRIALS = 64  # beginnings that episodes draw from
+TRIALS = 64  # starts from which episodes are sampled
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvironmentKeys(Keys):
+    """Observations, actions, rewards and terminations of a policy."""
+
+    objective: str = option(
+        "stand",
+        "objective whose decrease is the reward `objective`, see `jaxsim tune --help`",
+        choices=OBJECTIVES,
+    )
+    trials: int = option(TRIALS, "number of starts from which episodes are sampled", least=1)
+    spread: tuple = option(
+        (ANGLE, RATE),
+        "standard deviations of joint angles and rates over the starts; the first start has none",
+        unit="rad, rad/s",
+        size=2,
+    )
+    drawn: dict[str, tuple[float, float]] = option(
+        None,
+        '`{ "model.friction" = [0.4, 0.9] }`: ranges of numbers that each start samples, by path or'
+        " label",
+        kind=dict,
+        entries=tuple,
+    )
+    observation: tuple[str, ...] = option(
+        OBSERVATION,
+        "names, in the order of the policy's inputs",
+        kind=list,
+        entries=str,
+        choices=OBSERVATIONS,
+    )
+    action: str = option(
+        "offsets",
+        "`offsets` of PD targets from the pose, `targets` within the joints' limits, `torques`;"
+        " `clip_offsets` from the clip",
+    )
+    scale: float | None = option(
+        None,
+        "value of an action of 1",
+        unit="rad, m, 1",
+        shown="0.5 of `offsets`, else 1",
+        kind=float,
+        above=0.0,
+    )
+    reward: dict[str, float] = option(
+        None,
+        "`{ alive = 1.0, effort = -0.5 }`: weights by name",
+        shown="the fall of the objective",
+        kind=dict,
+        entries=float,
+    )
+    done: tuple[str, ...] = option(
+        ("fallen",),
+        "terminations of an episode",
+        kind=list,
+        entries=str,
+        choices=TERMINATIONS,
+    )
+    command: dict[str, tuple[float, float]] = option(
+        None,
+        "`{ speed = [0.5, 1.2] }`: ranges of commands that each episode samples and the policy"
+        " observes",
+        kind=dict,
+        entries=tuple,
+    )
+    rate: float | None = option(
+        None, "number of actions a second", unit="1/s", shown="50", kind=float, above=0.0
+    )
+    seconds: float | None = option(
+        None,
+        "duration after which an episode is truncated",
+        unit="s",
+        shown="the world's",
+        kind=float,
+        above=0.0,
+    )
+    pose: str | None = option(
+        None,
+        "name of a start, as `standing`: reference of observed angles and heights",
+        shown="the start, or the clip's first pose",
+        kind=str,
+    )
+    starts: str | None = option(
+        None, "motion (`trajectory.npz`) whose states start half of the episodes", kind=str
+    )
+    clip: EnvironmentClipKeys | None = option(
+        None, "motion to follow", kind=dict, entries=EnvironmentClipKeys
+    )
 
 
 def environment_of(scenario: Scenario, seed: int = 0) -> Environment:
@@ -34,33 +127,33 @@ def environment_of(scenario: Scenario, seed: int = 0) -> Environment:
             " file an [environment] (docs/guides/learning.md), or use as_env in Python"
         )
     table = Table(source.file, source.where, source.values())
-    rewards = _numbers(table, "reward")
-    judge = table.choice("objective", tuple(OBJECTIVES), "stand")
+    keys = EnvironmentKeys.read(table)
+    table.done()
+    for name in keys.reward:
+        if name not in REWARDS and name != OBJECTIVE:
+            raise table.error(f"there are: {', '.join((*REWARDS, OBJECTIVE))}", f"reward.{name}")
+    angle, rate = keys.spread
     problem = Problem(
         scenario,
         {},
-        objective(judge),
-        trials=table.whole("trials", TRIALS, least=1),
-        spread=_pair(table.vector("spread", (ANGLE, RATE), size=2)),
-        sample=_ranges(table, "drawn"),
+        objective(keys.objective),
+        trials=keys.trials,
+        spread=(angle, rate),
+        sample=keys.drawn,
         seed=seed,
     )
     options: dict[str, Any] = {
-        "observation": _names(table, "observation", OBSERVATION, OBSERVATIONS),
-        "action": _action(table),
-        "reward": rewards or None,
-        "done": _names(table, "done", ("fallen",), TERMINATIONS),
-        "command": _ranges(table, "command"),
-        "rate": table.number("rate", None, above=0.0),
-        "seconds": table.number("seconds", scenario.seconds, above=0.0),
+        "observation": keys.observation,
+        "action": _action(keys),
+        "reward": keys.reward or None,
+        "done": keys.done,
+        "command": keys.command,
+        "rate": keys.rate,
+        "seconds": keys.seconds or scenario.seconds,
         "clip": _clip(table, scenario),
-        "stands": _stands(table, scenario),
-        "states": _states(table, scenario),
+        "stands": _stands(keys, scenario),
+        "states": _states(keys, scenario),
     }
-    table.done()
-    for name in rewards:
-        if name not in REWARDS and name != OBJECTIVE:
-            raise table.error(f"there are: {', '.join((*REWARDS, OBJECTIVE))}", f"reward.{name}")
     try:
         return as_env(problem, **options)
     except (KeyError, ValueError) as error:
@@ -74,25 +167,24 @@ def default_command(env: Environment) -> dict[str, float]:
 
 def _clip(table: Table, scenario: Scenario) -> Any:
     """Reference of ``[environment.clip]``."""
-    table.take("clip", None)
     try:
         return None if scenario.clip is None else scenario.clip()
     except (ClipError, ModelError) as error:
         raise table.error(str(error), "clip.file") from error
 
 
-def _stands(table: Table, scenario: Scenario) -> State | None:
+def _stands(keys: EnvironmentKeys, scenario: Scenario) -> State | None:
     """Standing state of the pose that the table names."""
-    name = table.text("pose", None)
+    name = keys.pose
     try:
         return None if name is None else start(scenario.model, name)
     except ModelError as error:
-        raise table.error(str(error), "pose") from error
+        raise keys.table.error(str(error), "pose") from error
 
 
-def _states(table: Table, scenario: Scenario) -> State | None:
+def _states(keys: EnvironmentKeys, scenario: Scenario) -> State | None:
     """States of the motion that ``starts`` names."""
-    name = table.text("starts", None)
+    table, name = keys.table, keys.starts
     if name is None:
         return None
     try:
@@ -116,50 +208,10 @@ def _states(table: Table, scenario: Scenario) -> State | None:
     return start_state.replace(q=motion.q.astype(dtype), qd=motion.qd.astype(dtype))
 
 
-def _pair(values: Any) -> tuple[float, float]:
-    angle, rate = values
-    return angle, rate
-
-
-def _action(table: Table) -> Any:
-    name, scale = table.text("action", "offsets"), table.number("scale", None, above=0.0)
-    if name == "numbers":
-        raise table.error("numbers of a controller are for as_env in Python", "action")
+def _action(keys: EnvironmentKeys) -> Any:
+    if keys.action == "numbers":
+        raise keys.table.error("numbers of a controller are for as_env in Python", "action")
     try:
-        return action_of(name, scale)
+        return action_of(keys.action, keys.scale)
     except KeyError as error:
-        raise table.error(error.args[0], "action") from error
-
-
-def _names(table: Table, key: str, default: tuple, known: dict) -> tuple[str, ...]:
-    """List of names, each a known one."""
-    value = table.take(key, list(default))
-    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        raise table.error('give names in brackets, as ["root"]', key)
-    for name in value:
-        if name not in known:
-            hint = suggestion(name, list(known))
-            raise table.error(f"there is no {name!r}{hint}; there are: {', '.join(known)}", key)
-    return tuple(value)
-
-
-def _numbers(table: Table, key: str) -> dict[str, float]:
-    """Table of numbers by name."""
-    value = table.take(key, {})
-    if not isinstance(value, dict) or not all(map(is_number, value.values())):
-        raise table.error("give numbers by name, as { alive = 1.0 }", key)
-    return {name: float(number) for name, number in value.items()}
-
-
-def _ranges(table: Table, key: str) -> dict[str, tuple[float, float]]:
-    """Table of ranges by name; a single number is a range of no width."""
-    value = table.take(key, {})
-    if not isinstance(value, dict):
-        raise table.error("give ranges by name, as { speed = [0.8, 1.2] }", key)
-    found = {}
-    for name, given in value.items():
-        pair = [given, given] if is_number(given) else given
-        if not (isinstance(pair, list) and len(pair) == 2 and all(map(is_number, pair))):
-            raise table.error("give [lower, upper]", f"{key}.{name}")
-        found[name] = (float(pair[0]), float(pair[1]))
-    return found
+        raise keys.table.error(error.args[0], "action") from error

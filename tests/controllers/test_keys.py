@@ -1,17 +1,31 @@
-"""Keys of scenario files that controllers and schemes declare, and goals by kind."""
+"""Keys of scenario files, as their readers declare them, entries of registries, goals by kind."""
 
 import tomllib
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from controllers.goals.tables import GOALS
-from controllers.registry import CONTROLLERS
+from controllers.policy.observations import OBSERVATIONS
+from controllers.registry import CONTROLLERS, ControllerKeys
+from jaxsim.io.keys import Keys
 from jaxsim.io.toml_table import WorldError
+from jaxsim.options import option, unit
+from optimize.cli.entries import entry_tables
 from optimize.cli.main import main
+from optimize.cli.scenario_keys import (
+    RECORDS,
+    controller_tables,
+    file_tables,
+    scheme_tables,
+    shape_tables,
+)
+from optimize.cli.scenario_schema import scenario_schema
+from optimize.environments.rewards import REWARDS
+from optimize.environments.terminations import TERMINATIONS
+from optimize.running.objectives import TERMS, Term
 from optimize.scenarios.find import scenario
-from optimize.scenarios.keys import controller_tables, scheme_tables
-from optimize.scenarios.schema import scenario_schema
 
 ROOT = Path(__file__).parents[2]
 
@@ -32,17 +46,79 @@ def undocumented(table, setup):
 
 def test_a_controller_that_declares_none_is_named(monkeypatch):
     monkeypatch.setitem(CONTROLLERS, "bare", f"{__name__}:undocumented")
-    monkeypatch.setattr("optimize.scenarios.keys.builder", lambda name: undocumented)
+    monkeypatch.setattr("optimize.cli.scenario_keys.builder", lambda name: undocumented)
     with pytest.raises(TypeError, match="declares no keys"):
         controller_tables()
+
+
+def test_every_table_of_a_file_declares_its_keys():
+    tables = {table.name: table for table in [*file_tables(), *shape_tables()]}
+    assert {"[world]", "[[body]]", "[[driven.motion]]", "[repeat]", "[environment]"} <= set(tables)
+    for table in tables.values():
+        assert table.about and all(option.meaning for option in table.options), table.name
+    assert [o.key for o in tables["[[companion]]"].options] == ["name", "controller"]
+
+
+def test_a_table_without_keys_or_meanings_is_named(monkeypatch):
+    @dataclass(frozen=True, kw_only=True)
+    class Bare(Keys):
+        """Controller with a key that nobody explains."""
+
+        strength: float = option(1.0, "")
+
+    monkeypatch.setitem(RECORDS, "controller", Bare)
+    with pytest.raises(TypeError, match="'controller': the key 'strength' lacks a meaning"):
+        file_tables()
+    monkeypatch.setitem(RECORDS, "environment", None)
+    monkeypatch.setitem(RECORDS, "controller", ControllerKeys)
+    with pytest.raises(TypeError, match="the table 'environment' declares no keys"):
+        file_tables()
+
+
+def test_terms_rewards_and_observations_have_units_and_meanings():
+    tables = entry_tables()
+    assert {e.name: e.unit for e in tables["terms"]}["unrest"] == "rad^2/s"
+    assert set(REWARDS) == {e.name for e in tables["rewards"]}
+    assert len(tables["observations"]) > 8 and len(tables["terminations"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("kind", "registry", "entry"),
+    [
+        ("terms", TERMS, Term("bare", "m", None)),
+        ("terms", TERMS, Term("bare", "", None, meaning="a number without a unit")),
+        ("rewards", REWARDS, undocumented),
+        ("observations", OBSERVATIONS, undocumented),
+        ("terminations", TERMINATIONS, unit("true, false")(lambda view: True)),
+    ],
+)
+def test_an_entry_without_unit_or_meaning_is_named(monkeypatch, kind, registry, entry):
+    monkeypatch.setitem(registry, "bare", entry)
+    with pytest.raises(TypeError, match=f"'bare' of the {kind} lacks a unit or a meaning"):
+        entry_tables()
 
 
 def test_list_prints_keys_with_units(capsys):
     assert main(["list", "--keys", "swing"]) == 0
     text = capsys.readouterr().out
     assert "threshold_deg" in text and "[deg]" in text and "dismount" not in text
+    assert main(["list", "--keys", "driven.motion"]) == 0
+    assert "amplitude_deg" in capsys.readouterr().out
     assert main(["list", "--keys", "swim"]) == 2
-    assert "no controller or scheme 'swim'" in capsys.readouterr().err
+    assert "no table, controller or scheme 'swim'" in capsys.readouterr().err
+
+
+WRONG = (
+    "[world]\nsweeps = 0",
+    "[wrold]\nseconds = 1",
+    '[character]\nmodel = "planar_human"\nstarts = "standing"',
+    '[[fixed]]\nshape = "sphere"\nhalf_extents = [1, 1, 1]',
+    '[[body]]\nname = "a"\nshape = "plane"\nmass = 1\npos = [0, 0, 1]',
+    '[[driven]]\nname = "a"\nshape = "sphere"\nradius = 1\nmotion = [{ trun = [0, 0, 1] }]',
+    '[[push]]\nlink = "pelvis"\nforce = "much"',
+    '[environment]\nobservation = ["roots"]',
+    "[environment]\ncommand = { speed = [1, 2, 3] }",
+)
 
 
 def test_the_schema_takes_every_shipped_scenario_and_refuses_a_wrong_key():
@@ -57,7 +133,8 @@ def test_the_schema_takes_every_shipped_scenario_and_refuses_a_wrong_key():
         assert not errors, (file.name, errors[0].message)
     wrong = {"controller": {"name": "swing", "bar": "bar", "treshold_deg": 3.0}}
     assert not check.is_valid(wrong)
-    assert not check.is_valid({"world": {"sweeps": 0}})
+    for text in WRONG:
+        assert not check.is_valid(tomllib.loads(text)), text
 
 
 def test_options_of_a_scheme_reach_the_scenario_by_their_declaration():
