@@ -21,7 +21,6 @@ from controllers.tracking.outside import Pulls, Turns, leg_torque, swing_force
 from controllers.tracking.parts import Parts, com_height, parts
 from controllers.tracking.reference import Instant, Reference, turned_path
 from controllers.tracking.support import HELP, Flags, help_on_feet, share_of_weight, standing_feet
-from controllers.tracking.track import Track
 from controllers.tracking.virtual_actuators import virtual_torque
 from controllers.tracking.wanted import desired_wrench, pressed_ahead
 from jaxsim.dynamics.jacobians import center_of_mass, com_velocity
@@ -195,7 +194,7 @@ class ToppleFree(Controller):
         """
         if self.reference is None:
             return None
-        pos, quat = Track.of(self.reference).places(model, time + float(self.begin))
+        pos, quat = self.reference.track.places(model, time + float(self.begin))
         angle = jax.lax.map(lambda t: self.facing(t)[0], jnp.asarray(time, self.reference.q.dtype))
         pos, quat = turned_path(pos, quat, np.asarray(angle, float), self.parts.pelvis)
         if self.drift is not None:

@@ -1,7 +1,7 @@
 """Poses over time, and interpolation between them."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,9 +11,6 @@ from jax import Array
 from jaxsim.dynamics.kinematics import difference, forward_kinematics, integrate
 from jaxsim.math.rotation import matrix_to_quat
 from jaxsim.model import Model, State
-
-if TYPE_CHECKING:
-    from controllers.tracking.reference import Reference
 
 
 class Place(NamedTuple):
@@ -59,11 +56,6 @@ class Track:
     rate: Array  # () [Hz]
     q: Array  # (T, nq)
     moves: Array | None = None  # (3,) from the first pose to the last, of one that loops [m]
-
-    @classmethod
-    def of(cls, reference: "Reference") -> "Track":
-        """Poses of a reference."""
-        return cls(reference.rate, reference.q, reference.moves)
 
     def duration(self) -> Array:
         """Time () from the first pose to the last [s]."""

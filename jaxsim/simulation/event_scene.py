@@ -2,7 +2,6 @@
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -37,12 +36,10 @@ from jaxsim.math.safe import safe_norm, safe_normalize
 from jaxsim.model.model import Model
 from jaxsim.model.state import State
 from jaxsim.model.topology import Topology
+from jaxsim.simulation.event_options import EventOptions
 from jaxsim.simulation.prescribed import closed_grips, prescribed_motion
 from jaxsim.simulation.records import Control
 from jaxsim.solvers.lcp import Bounds, bilateral, together, unilateral, with_friction
-
-if TYPE_CHECKING:
-    from jaxsim.simulation.events import EventDriven
 
 ROUNDING = 1e-6  # slower approaches are within the solver's tolerance [m/s, rad/s]
 
@@ -60,7 +57,7 @@ class EventScene:
     driven: np.ndarray  # (nv,) bool: dofs of driven joints
 
     @classmethod
-    def of(cls, model: Model, state: State, config: "EventDriven") -> "EventScene":
+    def of(cls, model: Model, state: State, config: EventOptions) -> "EventScene":
         kin = forward_kinematics(model, state.q, state.qd)
         contacts = correct_seams(model, kin, find_contacts(model, kin))
         slots = contact_slots(model.topology)
@@ -149,7 +146,7 @@ class EventScene:
         )
 
     def _touching(
-        self, model: Model, rows: AccelerationRows, control: Control, config: "EventDriven"
+        self, model: Model, rows: AccelerationRows, control: Control, config: EventOptions
     ) -> Array:
         """(m,) bool: rows that act, those of contacts and limits only within the touch distance."""
         contacts, _ = self._selected()
@@ -161,7 +158,7 @@ class EventScene:
             rest = rest.at[: len(self.driven)].set(self.driven | control.motion.on)
         return jnp.concatenate([near, limits, rest])
 
-    def rows(self, model: Model, state: State, control: Control, h: Array, config: "EventDriven"):
+    def rows(self, model: Model, state: State, control: Control, h: Array, config: EventOptions):
         """Acceleration constraints of the next h [s], with their bounds.
 
         Touching contacts gain no approach within h, penetration is undone, sliding stops, driven
@@ -205,7 +202,7 @@ class EventScene:
         at = jnp.zeros((), state.q.dtype)
         return jax.jvp(rate, (at,), (jnp.ones_like(at),))[1]
 
-    def impact(self, model: Model, state: State, control: Control, config: "EventDriven"):
+    def impact(self, model: Model, state: State, control: Control, config: EventOptions):
         """Impact rows: () bool of any touching contact that approaches, rows, and their bounds."""
         rows, (contacts, _) = self._rows(model, state, control), self._selected()
         speed = matmul(row_jacobian(model, self.kin, rows), state.qd)

@@ -22,16 +22,16 @@ from jaxsim.math.varying import alike
 from jaxsim.model.errors import ModelError
 from jaxsim.model.model import Model
 from jaxsim.model.state import State
-from jaxsim.ranges import check_ranges
 from jaxsim.simulation import checks
 from jaxsim.simulation.constrained import enforce, resolve_impact
+from jaxsim.simulation.event_options import EventOptions
 from jaxsim.simulation.event_scene import EventScene
 from jaxsim.simulation.external import link_wrenches
 from jaxsim.simulation.measures import Measure, share
 from jaxsim.simulation.pushes import Pushes, push_torque
 from jaxsim.simulation.records import Control, Observation
 from jaxsim.simulation.scheme import register_scheme
-from jaxsim.simulation.step import ContactScheme, check_control, contacts_option
+from jaxsim.simulation.step import check_control
 from jaxsim.solvers.idle import unless_idle
 from jaxsim.solvers.lcp import SOLVED, gauss_seidel
 from jaxsim.solvers.status import Status
@@ -75,24 +75,8 @@ class Slips:
 
 @register_scheme
 @dataclass(frozen=True)
-class EventDriven(ContactScheme):
-    """Event-driven scheme of Kokkevis (2004), at acceleration level; the last five are static."""
-
-    dt: Array | float = 1 / 240  # the interval [s]
-    touch_distance: Array | float = 1e-4  # a smaller gap is a contact [m]
-    depth: Array | float = 1e-3  # a try that goes deeper is halved [m, rad]
-    bounce_speed: Array | float = 0.1  # slower impacts do not bounce [m/s, rad/s]
-    slip_speed: Array | float = 1e-3  # slower contacts stick, and keep their tangent [m/s]
-    recovery_time: Array | float = 0.02  # time constant in which depth is undone [s]
-    recovery_speed: Array | float = 1.0  # the fastest of it, of contacts [m/s]
-    contacts: int | None = contacts_option()
-    halvings: int = dataclasses.field(default=8, metadata={"static": True})  # of the interval
-    parts: int = dataclasses.field(default=64, metadata={"static": True})  # tries in all
-    iterations: int = dataclasses.field(default=200, metadata={"static": True})  # of the solver
-    tolerance: float = dataclasses.field(default=1e-6, metadata={"static": True})
-
-    def __post_init__(self):
-        check_ranges(self)
+class EventDriven(EventOptions):
+    """Event-driven scheme of Kokkevis (2004), at acceleration level."""
 
     def measures(self, model: Model) -> dict[str, Measure]:
         """Measures of contact schemes, and the time of unfinished and unsolved steps [s]."""

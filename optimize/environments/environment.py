@@ -86,7 +86,7 @@ class Environment:
     @property
     def track(self) -> Track | None:
         """Poses of the clip."""
-        return None if self.clip is None else Track.of(self.clip)
+        return None if self.clip is None else self.clip.track
 
     @property
     def limit(self) -> int | None:

@@ -14,7 +14,6 @@ from controllers.policy.network import Network
 from controllers.policy.observations import clip_error, heading, to_reach
 from controllers.tracking.parts import parts
 from controllers.tracking.reference import reference
-from controllers.tracking.track import Track
 from jaxsim.dynamics.kinematics import integrate
 from jaxsim.io.toml_table import WorldError
 from jaxsim.simulation.rollout import rollout
@@ -129,7 +128,7 @@ def test_episodes_begin_anywhere_on_the_clip(env, clip):
 
 
 def test_a_track_goes_on_for_ever(env, clip):
-    track, model = Track.of(clip), env.model
+    track, model = clip.track, env.model
     at = jax.jit(track.at)
     for time in (0.0, 0.13, 0.55):
         later = at(model, jnp.asarray(time + 3 * float(track.duration())))
