@@ -27,7 +27,6 @@ from jaxsim.math.rotation import (
     quat_multiply,
     quat_rotate,
 )
-from jaxsim.mocap.rotations import multiply
 from jaxsim.model import Model, ModelError, State, neutral_state
 
 CUTOFF = 6.0  # of the filter of velocities [Hz]
@@ -98,6 +97,11 @@ class Reference:
         """Number T of frames."""
         return self.q.shape[0]
 
+    @property
+    def track(self) -> Track:
+        """Poses alone."""
+        return Track(self.rate, self.q, self.moves)
+
     def duration(self) -> Array:
         """Time () from the first frame to the last [s]."""
         return (self.frames - 1) / self.rate
@@ -109,7 +113,7 @@ class Reference:
         trunk = self.trunk[now.k]
         turn = quat_log(quat_multiply(quat_conjugate(trunk), self.trunk[now.after]))
         return Instant(
-            q=Track.of(self).at(model, time),
+            q=self.track.at(model, time),
             qd=inside * between(self.qd),
             com=between(self.com) + now.moved,
             com_velocity=inside * between(self.com_velocity),
@@ -231,7 +235,7 @@ def turned_path(
     path = np.cumsum(turned(ways, middle), axis=0)
     turn = np.zeros((len(angle), 1, 4))
     turn[..., 0], turn[..., 3] = np.cos(angle / 2)[:, None], np.sin(angle / 2)[:, None]
-    return path[:, None] + turned(pos - at[:, None], angle), multiply(turn, quat)
+    return path[:, None] + turned(pos - at[:, None], angle), quat_multiply(turn, quat)
 
 
 def low_pass(x: np.ndarray, rate: float) -> np.ndarray:

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 
 from jaxsim.characters.standing import standing_kinematics
+from jaxsim.math.rotation import rotation_matrix
 from jaxsim.model import Model, ModelError
-from jaxsim.model.checks import rotation
 from jaxsim.model.roles import FEET, HANDS, Point, Vector3
 
 
@@ -36,7 +36,7 @@ def bearing(model: Model, parts: Sequence[str]) -> Model:
         if not own:
             raise ModelError(f"bears: {part!r} has no shape")
         shape, name = own[0], top.link_names[link]
-        frame = rot[link] @ rotation(np.asarray(model.shape_quat[shape], float))
+        frame = rot[link] @ rotation_matrix(np.asarray(model.shape_quat[shape], float))
         size = np.asarray(model.shape_size[shape], float)
         for side, way in (("Left", left), ("Right", -left)):
             place = _place(top.shape_kinds[shape], size, frame.T @ forward, frame.T @ way)

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxsim.math.rotation import rotation_matrix
 from jaxsim.model import Model
-from jaxsim.model.checks import rotation
 from jaxsim.model.roles import SIDES, Point, Roles, Vector3, side_role
 
 LEVEL = 0.15  # the sole's points are no higher over its lowest than this part of its length
@@ -133,7 +133,7 @@ def _placed(model: Model, shape: int) -> tuple[np.ndarray, np.ndarray, np.ndarra
     kind = model.topology.shape_kinds[shape]
     if kind != "box":
         size = np.array([size[0] + (0 if kind == "sphere" else size[2]), size[0], size[0]])
-    return pos, rotation(quat), size
+    return pos, rotation_matrix(quat), size
 
 
 def _lowest(model: Model, shape: int, rot: np.ndarray, half: np.ndarray) -> list[np.ndarray]:

@@ -8,8 +8,8 @@ import numpy as np
 from jaxsim.io.keys import Keys
 from jaxsim.io.toml_table import Table
 from jaxsim.io.world import Hold, Vector
+from jaxsim.math.rotation import rotation_matrix
 from jaxsim.model import Shape
-from jaxsim.model.checks import rotation
 from jaxsim.options import REQUIRED, option
 
 THICK = 0.1  # half of it [m]
@@ -112,7 +112,7 @@ def climbing_wall(table: Table, friction: float) -> tuple[Shape, list[Hold]]:
             "spacing",
         )
     quat = _turned(keys)
-    frame, origin = rotation(quat), np.array(keys.pos)
+    frame, origin = rotation_matrix(quat), np.array(keys.pos)
 
     def at(left: float, outward: float, up: float) -> Vector:
         return tuple((origin + frame @ (left, outward, up)).tolist())

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxsim.model.checks import rotation
+from jaxsim.math.rotation import quat_conjugate, quat_multiply, rotation_matrix
 
 
 class Placement(NamedTuple):
@@ -16,15 +16,15 @@ class Placement(NamedTuple):
 
     def __matmul__(self, inner: "Placement") -> "Placement":
         """The frame ``inner`` of this one, in the outer one."""
-        return Placement(self.place(inner.pos), _multiply(self.quat, inner.quat))
+        return Placement(self.place(inner.pos), quat_multiply(self.quat, inner.quat))
 
     def place(self, point: np.ndarray) -> np.ndarray:
         """Point (3,) of this frame, in the outer one."""
-        return self.pos + rotation(self.quat) @ point
+        return self.pos + rotation_matrix(self.quat) @ point
 
     def inverse(self) -> "Placement":
-        back = self.quat * np.array([1.0, -1, -1, -1])
-        return Placement(-(rotation(back) @ self.pos), back)
+        back = quat_conjugate(self.quat)
+        return Placement(-(rotation_matrix(back) @ self.pos), back)
 
 
 IDENTITY = Placement(np.zeros(3), np.array([1.0, 0, 0, 0]))
@@ -35,7 +35,7 @@ X_ALONG_Z = Placement(np.zeros(3), np.array([np.sqrt(0.5), 0.0, -np.sqrt(0.5), 0
 def turn(axis: np.ndarray, angle: float, anchor: np.ndarray) -> Placement:
     """Rotation [rad] about the unit ``axis`` (3,) through ``anchor`` (3,)."""
     quat = np.concatenate([[np.cos(angle / 2)], np.sin(angle / 2) * axis])
-    return Placement(anchor - rotation(quat) @ anchor, quat)
+    return Placement(anchor - rotation_matrix(quat) @ anchor, quat)
 
 
 def turn_quaternion(turn_deg: Sequence[float]) -> tuple[float, ...]:
@@ -44,11 +44,6 @@ def turn_quaternion(turn_deg: Sequence[float]) -> tuple[float, ...]:
     angle = float(np.linalg.norm(turn))
     axis = turn / angle if angle > 0 else np.zeros(3)
     return (float(np.cos(angle / 2)), *(np.sin(angle / 2) * axis).tolist())
-
-
-def _multiply(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    scalar = p[0] * q[0] - p[1:] @ q[1:]
-    return np.concatenate([[scalar], p[0] * q[1:] + q[0] * p[1:] + np.cross(p[1:], q[1:])])
 
 
 def quaternion_of(rotation_matrix: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from jaxsim.io.frames import X_ALONG_Z, Placement, quaternion_of
-from jaxsim.model.checks import rotation
+from jaxsim.math.rotation import rotation_matrix
 from jaxsim.model.errors import ModelError
 from jaxsim.model.joints import Q_SIZE, V_SIZE
 from jaxsim.model.model import Model
@@ -242,7 +242,7 @@ def _geoms(m: _Numbers, top: Topology, s: int) -> Iterable[tuple[str, dict[str, 
     elif kind == "box":
         yield name, {"type": "box", "size": _text(size), "pos": _text(pos), "quat": _text(quat)}
     elif kind == "height_field":
-        low = pos + rotation(quat)[:, 2] * m.heights(top, s).min()
+        low = pos + rotation_matrix(quat)[:, 2] * m.heights(top, s).min()
         yield name, {"type": "hfield", "hfield": name, "pos": _text(low), "quat": _text(quat)}
     elif kind == "sphere":
         yield name, {"type": "sphere", "size": _text(size[0]), "pos": _text(pos)}
@@ -252,7 +252,7 @@ def _geoms(m: _Numbers, top: Topology, s: int) -> Iterable[tuple[str, dict[str, 
             where = {"pos": _text(pos), "quat": _text(turned.quat)}
             yield name, {"type": "capsule", "size": _text(size[[0, 2]]), **where}
         else:
-            half = size[2] * rotation(quat)[:, 0]
+            half = size[2] * rotation_matrix(quat)[:, 0]
             ends = (pos + half, pos - half)
             for end in top.ends_of(s):
                 where = {"size": _text(size[end]), "pos": _text(ends[end])}

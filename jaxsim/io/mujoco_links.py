@@ -6,8 +6,8 @@ import numpy as np
 
 from jaxsim.io.frames import IDENTITY, Placement, turn
 from jaxsim.io.mujoco_report import Report, element_names
+from jaxsim.math.rotation import rotation_matrix
 from jaxsim.model.builder import ModelBuilder
-from jaxsim.model.checks import rotation
 from jaxsim.model.joints import Joint
 from jaxsim.ranges import RANGES
 
@@ -97,7 +97,7 @@ def _inertial(
     centres = np.array([frame.place(mj.body_ipos[b]) for b, frame in members])
     inertias = []
     for b, frame in members:
-        axes = rotation(frame.quat) @ rotation(mj.body_iquat[b])
+        axes = rotation_matrix(frame.quat) @ rotation_matrix(mj.body_iquat[b])
         inertias.append(axes * mj.body_inertia[b] @ axes.T)
     if len(members) == 1:
         return float(masses[0]), centres[0], (inertias[0] + inertias[0].T) / 2
@@ -164,7 +164,7 @@ def _lines_of_motion(mujoco: Any, mj: Any, own: range) -> list[tuple[np.ndarray,
     for j in reversed(own):
         axis, anchor = mj.jnt_axis[j], mj.jnt_pos[j]
         if later is not IDENTITY:
-            axis = rotation(later.quat).T @ axis
+            axis = rotation_matrix(later.quat).T @ axis
             anchor = later.inverse().place(anchor)
         lines.append((axis, anchor))
         back = _back_from_ref(mujoco, mj, j)

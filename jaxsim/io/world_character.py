@@ -17,9 +17,9 @@ from jaxsim.io.joint_angles import posed_q
 from jaxsim.io.model_file import load_model
 from jaxsim.io.toml_table import WorldError, suggestion
 from jaxsim.io.world import CharacterSpec, KeyPose, World
+from jaxsim.math.rotation import quat_multiply, rotation_matrix
 from jaxsim.model import Model, ModelBuilder, ModelError, State
 from jaxsim.model.adopt import add_model
-from jaxsim.model.checks import rotation
 
 MODEL_FILES = (".xml", ".mjcf", ".urdf")
 NO_SHAPES = "no link has a shape, so it touches nothing; spheres, capsules and boxes can be given"
@@ -146,11 +146,11 @@ def place_root(world: World, top: Any, q: np.ndarray, qd: np.ndarray) -> None:
             )
         return
     at, dof = top.q_start[root], top.v_start[root]
-    turn = rotation(spec.quat)
+    turn = rotation_matrix(spec.quat)
     q[at : at + 3] = turn @ q[at : at + 3] + np.array(spec.pos)
-    q[at + 3 : at + 7] = _multiply(np.array(spec.quat), q[at + 3 : at + 7])
+    q[at + 3 : at + 7] = quat_multiply(np.array(spec.quat), q[at + 3 : at + 7])
     qd[dof : dof + 3] += np.array(spec.velocity)
-    qd[dof + 3 : dof + 6] += rotation(q[at + 3 : at + 7]).T @ np.array(spec.angular_velocity)
+    qd[dof + 3 : dof + 6] += rotation_matrix(q[at + 3 : at + 7]).T @ np.array(spec.angular_velocity)
 
 
 def _planar_root(top: Any) -> list[tuple[int, int]] | None:
@@ -162,11 +162,6 @@ def _planar_root(top: Any) -> list[tuple[int, int]] | None:
         return None
     slides = [j for j, kind in enumerate(top.joint_kinds) if kind == "slide"][:2]
     return list(zip(slides, (0, 2)))
-
-
-def _multiply(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    w, u = p[0] * q[0] - p[1:] @ q[1:], p[0] * q[1:] + q[0] * p[1:] + np.cross(p[1:], q[1:])
-    return np.array([w, *u])
 
 
 def keys_of(world: World, model: Model, state: State, keys: Sequence[KeyPose]) -> PosePath:

@@ -17,9 +17,9 @@ from jaxsim.io.world_character import (
     overlaps,
     place_root,
 )
+from jaxsim.math.rotation import rotation_matrix
 from jaxsim.model import Model, ModelBuilder, State, free, neutral_state
 from jaxsim.model.adopt import add_model
-from jaxsim.model.checks import rotation
 from jaxsim.simulation.pushes import Pushes, push, pushes_together
 
 THROW_TIME = 0.05  # in which a held body gets the velocity it is thrown with [s]
@@ -237,7 +237,7 @@ def _poses(
     world: World, builder: ModelBuilder, mover: Placed | None, links: set[str]
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Positions (3,) and rotations (3, 3) at the start; of loose bodies without kinematics."""
-    poses = {b.name: (np.array(b.pos), rotation(b.quat)) for b in world.bodies}
+    poses = {b.name: (np.array(b.pos), rotation_matrix(b.quat)) for b in world.bodies}
     if links - set(poses):
         bare = builder.build()
         state = _start(world, bare, mover, [])
@@ -276,7 +276,7 @@ def _start(world: World, model: Model, mover: Placed | None, companions: list[Pl
         q[at : at + 7] = [*body.pos, *body.quat]
         if body.throw_at is None:
             qd[dof : dof + 3] = body.velocity
-            qd[dof + 3 : dof + 6] = rotation(body.quat).T @ np.array(body.angular_velocity)
+            qd[dof + 3 : dof + 6] = rotation_matrix(body.quat).T @ np.array(body.angular_velocity)
     dtype = model.mass.dtype
     return state.replace(q=jnp.asarray(q, dtype), qd=jnp.asarray(qd, dtype))
 

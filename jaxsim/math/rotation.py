@@ -1,23 +1,35 @@
 """Rotations: unit quaternions (w, x, y, z) and 3x3 matrices.
 
 ``R_a_b`` and ``q_a_b`` take vectors of frame b to frame a. Every function accepts leading batch
-dimensions and has finite forward and reverse gradients at the identity.
+dimensions and has finite forward and reverse gradients at the identity. Products, inverses,
+rotations and matrices of quaternions give numpy arrays for numpy arrays, so that files are read in
+float64 whatever the precision of JAX.
 """
+
+from typing import Any, TypeVar
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
 from jaxsim.math.safe import safe_norm
 
+A = TypeVar("A", np.ndarray, Array)
 IDENTITY_QUATERNION = np.array([1.0, 0.0, 0.0, 0.0])
 
 
-def cross(a: Array, b: Array) -> Array:
+def _namespace(*arrays: Any) -> Any:
+    """Module of numpy where all arrays are of numpy, else that of JAX."""
+    return np if all(isinstance(array, np.ndarray) for array in arrays) else jnp
+
+
+def cross(a: A, b: A) -> A:
     """Cross product of (..., 3) arrays, written out (no gather, no moveaxis)."""
+    xp = _namespace(a, b)
     ax, ay, az = a[..., 0], a[..., 1], a[..., 2]
     bx, by, bz = b[..., 0], b[..., 1], b[..., 2]
-    return jnp.stack([ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx], axis=-1)
+    return xp.stack([ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx], axis=-1)
 
 
 def rotate(R: Array, x: Array) -> Array:
@@ -42,16 +54,17 @@ def skew(a: Array) -> Array:
     return jnp.stack([jnp.stack(row, axis=-1) for row in rows], axis=-2)
 
 
-def quat_multiply(p: Array, q: Array) -> Array:
+def quat_multiply(p: A, q: A) -> A:
     """Hamilton product p q of (..., 4) quaternions."""
-    w = p[..., :1] * q[..., :1] - jnp.sum(p[..., 1:] * q[..., 1:], axis=-1, keepdims=True)
+    xp = _namespace(p, q)
+    w = p[..., :1] * q[..., :1] - xp.sum(p[..., 1:] * q[..., 1:], axis=-1, keepdims=True)
     v = p[..., :1] * q[..., 1:] + q[..., :1] * p[..., 1:] + cross(p[..., 1:], q[..., 1:])
-    return jnp.concatenate([w, v], axis=-1)
+    return xp.concatenate([w, v], axis=-1)
 
 
-def quat_conjugate(q: Array) -> Array:
+def quat_conjugate(q: A) -> A:
     """Inverse of a unit quaternion (..., 4)."""
-    return jnp.concatenate([q[..., :1], -q[..., 1:]], axis=-1)
+    return _namespace(q).concatenate([q[..., :1], -q[..., 1:]], axis=-1)
 
 
 def quat_normalize(q: Array) -> Array:
@@ -61,13 +74,13 @@ def quat_normalize(q: Array) -> Array:
     return jnp.where(ok, q / jnp.where(ok, norm, 1), jnp.asarray(IDENTITY_QUATERNION, q.dtype))
 
 
-def quat_rotate(q: Array, x: Array) -> Array:
+def quat_rotate(q: A, x: A) -> A:
     """Rotate a vector x (..., 3) by the unit quaternion q (..., 4)."""
     t = 2 * cross(q[..., 1:], x)
     return x + q[..., :1] * t + cross(q[..., 1:], t)
 
 
-def quat_to_matrix(q: Array) -> Array:
+def quat_to_matrix(q: A) -> A:
     """Rotation matrix (..., 3, 3) of a unit quaternion (..., 4)."""
     w, x, y, z = q[..., 0], q[..., 1], q[..., 2], q[..., 3]
     rows = [
@@ -75,7 +88,13 @@ def quat_to_matrix(q: Array) -> Array:
         [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
         [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
     ]
-    return jnp.stack([jnp.stack(row, axis=-1) for row in rows], axis=-2)
+    xp = _namespace(q)
+    return xp.stack([xp.stack(row, axis=-1) for row in rows], axis=-2)
+
+
+def rotation_matrix(quat: ArrayLike) -> np.ndarray:
+    """Rotation matrix (..., 3, 3) of a unit quaternion of numbers (..., 4), in float64."""
+    return quat_to_matrix(np.asarray(quat, float))
 
 
 def matrix_to_quat(R: Array) -> Array:

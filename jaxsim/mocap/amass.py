@@ -14,9 +14,10 @@ from pathlib import Path
 import numpy as np
 
 from jaxsim.io.archive import LARGEST, ArchiveError, array_names, read_arrays
+from jaxsim.math.rotation import quat_multiply
 from jaxsim.mocap.clip import Clip
 from jaxsim.mocap.errors import ClipError, wrong
-from jaxsim.mocap.rotations import continuous, multiply
+from jaxsim.mocap.rotations import continuous
 
 __all__ = ["is_amass", "read_amass"]
 
@@ -91,8 +92,8 @@ def read_amass(path: str | os.PathLike[str], rate: float | None = None) -> Clip:
         if not 0.01 <= rate <= 1e5:
             remedy = "give the frames a second of the recording, rate= or --rate"
             raise wrong(path, None, f"{RATES[0]} above zero", f"{rate:g}", remedy)
-    turns = multiply(multiply(AXES, _quaternions(poses)), AXES * [1, -1, -1, -1])
-    turns[:, 0] = multiply(_quaternions(poses[:, 0]), AXES * [1, -1, -1, -1])
+    turns = quat_multiply(quat_multiply(AXES, _quaternions(poses)), AXES * [1, -1, -1, -1])
+    turns[:, 0] = quat_multiply(_quaternions(poses[:, 0]), AXES * [1, -1, -1, -1])
     names = [name for name, _, _ in BODY]
     return Clip(
         name=Path(path).stem,

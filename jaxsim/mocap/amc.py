@@ -11,10 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
+from jaxsim.math.rotation import quat_conjugate, quat_multiply
 from jaxsim.mocap.asf import ROOT, Skeleton, read_asf
 from jaxsim.mocap.clip import Clip
 from jaxsim.mocap.errors import ClipError, quote_text, wrong
-from jaxsim.mocap.rotations import AXES, conjugate, continuous, from_angles, multiply
+from jaxsim.mocap.rotations import AXES, continuous, from_angles
 from jaxsim.mocap.text import number, numbers, read_lines, table
 
 __all__ = ["find_skeleton", "read_amc"]
@@ -195,7 +196,9 @@ def _clip(
         order = "".join(bone.channels[k][1].upper() for k in turns)[::-1]
         angles = values[:, turns[::-1]]
         local = from_angles(order, np.radians(angles) if degrees else angles)
-        rotations[:, j] = multiply(multiply(bone.frame[None], local), conjugate(bone.frame[None]))
+        rotations[:, j] = quat_multiply(
+            quat_multiply(bone.frame[None], local), quat_conjugate(bone.frame[None])
+        )
         orders.append(order)
         for k, channel in enumerate(bone.channels):
             if channel[0] == "t":

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from jaxsim.io.motion import Motion
+from jaxsim.math.rotation import quat_conjugate, quat_multiply, quat_rotate
 from jaxsim.mocap.clip import Clip
 from jaxsim.mocap.errors import ClipError
-from jaxsim.mocap.rotations import conjugate, continuous, multiply, rotate
+from jaxsim.mocap.rotations import continuous
 
 __all__ = ["clip_of_motion"]
 
@@ -49,9 +50,9 @@ def clip_of_motion(
     places, rotations = pos.copy(), quat.copy()
     for link, parent in enumerate(above):
         if parent >= 0:
-            back = conjugate(quat[:, parent])
-            places[:, link] = rotate(back, pos[:, link] - pos[:, parent])
-            rotations[:, link] = multiply(back, quat[:, link])
+            back = quat_conjugate(quat[:, parent])
+            places[:, link] = quat_rotate(back, pos[:, link] - pos[:, parent])
+            rotations[:, link] = quat_multiply(back, quat[:, link])
     moved = tuple(k for k in range(1, len(above)) if np.ptp(places[:, k], axis=0).max() > STILL)
     sites = [(k, site) for k in range(len(above)) if (site := _end(motion, k, above)) is not None]
     offsets = places.mean(axis=0)
@@ -86,7 +87,7 @@ def _parents(
         return [-1, *(max(p, 0) for p in given[1:])]
     above = [-1]
     for link in range(1, count):
-        place = rotate(conjugate(quat[:, :link]), pos[:, link, None] - pos[:, :link])
+        place = quat_rotate(quat_conjugate(quat[:, :link]), pos[:, link, None] - pos[:, :link])
         fixed = np.flatnonzero(np.ptp(place, axis=0).max(axis=-1) < STILL)
         far = np.linalg.norm(place[0], axis=-1)
         above.append(int(fixed[np.argmin(far[fixed])]) if fixed.size else 0)

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from jaxsim.math.rotation import quat_multiply, quat_rotate
 from jaxsim.mocap.clip import Clip
-from jaxsim.mocap.rotations import multiply, rotate
 
 __all__ = ["end_positions", "joint_poses", "poses_of"]
 
@@ -30,7 +30,10 @@ def joint_poses(parents: Sequence[int], places: Any, rotations: Any) -> tuple[An
         if depth:
             above = np.array([rows[depth - 1].index(parents[j]) for j in joints])
             over = quat[-1][..., above, :]
-            local, turn = pos[-1][..., above, :] + rotate(over, local), multiply(over, turn)
+            local, turn = (
+                pos[-1][..., above, :] + quat_rotate(over, local),
+                quat_multiply(over, turn),
+            )
         pos.append(local)
         quat.append(turn)
     back = np.argsort(np.concatenate(rows))
@@ -61,6 +64,6 @@ def poses_of(clip: Clip) -> tuple[np.ndarray, np.ndarray]:
 def end_positions(clip: Clip, pos: np.ndarray, quat: np.ndarray) -> np.ndarray:
     """Positions (T, E, 3) [m] of the end sites in the world; pos and quat as from ``poses_of``."""
     joints = list(clip.end_parents)
-    return pos[:, joints] + rotate(
+    return pos[:, joints] + quat_rotate(
         quat[:, joints], np.broadcast_to(clip.end_offsets, (clip.n_frames, len(joints), 3))
     )

@@ -14,11 +14,12 @@ import numpy as np
 
 from jaxsim.collision.contacts import lowest_point
 from jaxsim.dynamics.kinematics import forward_kinematics
+from jaxsim.math.rotation import quat_conjugate, quat_multiply, quat_rotate
 from jaxsim.mocap.clip import Clip
 from jaxsim.mocap.errors import ClipError
 from jaxsim.mocap.from_motion import FILE_AXES
 from jaxsim.mocap.kinematics import poses_of
-from jaxsim.mocap.rotations import conjugate, continuous, from_angles, multiply, rotate
+from jaxsim.mocap.rotations import continuous, from_angles
 from jaxsim.mocap.schemes import SCHEMES
 from jaxsim.model import Model, neutral_state
 
@@ -106,7 +107,7 @@ def _carried(
     for _ in range(PASSES):
         posed = _posed(plan, replace(clip, root_pos=root), ankle)
         pos, quat = poses_of(posed)
-        com = ((pos + rotate(quat, middle)) * share[:, None]).sum(axis=1)
+        com = ((pos + quat_rotate(quat, middle)) * share[:, None]).sum(axis=1)
         wanted = pendulum(plan.pressure, plan.rate, float(com[:, 2].mean()))
         root = root + np.concatenate([wanted - com[:, :2], np.zeros((len(root), 1))], axis=1)
     return _posed(plan, replace(clip, root_pos=root), ankle)
@@ -139,7 +140,7 @@ def _posed(plan: MotionPlan, clip: Clip, ankle: np.ndarray) -> Clip:
     world["chest"] = from_angles("ZY", np.stack([-plan.pelvis_yaw, plan.lean], axis=1))
     world["abdomen"] = from_angles("Y", plan.lean[:, None] / 2)
     hips = clip.root_pos[:, None] + np.stack(
-        [rotate(world["pelvis"], clip.offsets[clip.joint(f"{side}Thigh")]) for side in SIDES],
+        [quat_rotate(world["pelvis"], clip.offsets[clip.joint(f"{side}Thigh")]) for side in SIDES],
         axis=1,
     )
     for k, side in enumerate(SIDES):
@@ -149,15 +150,15 @@ def _posed(plan: MotionPlan, clip: Clip, ankle: np.ndarray) -> Clip:
         world[f"{side}Foot"] = from_angles("Y", plan.foot_pitch[:, k, None])
         out = (1.0, -1.0)[k] * plan.shoulder[:, k, 0]
         arm = from_angles("YX", np.stack([-plan.shoulder[:, k, 1], out], axis=1))
-        world[f"{side}UpperArm"] = multiply(world["chest"], arm)
+        world[f"{side}UpperArm"] = quat_multiply(world["chest"], arm)
         bent = from_angles("Y", -plan.elbow[:, k, None])
-        world[f"{side}Forearm"] = multiply(world[f"{side}UpperArm"], bent)
+        world[f"{side}Forearm"] = quat_multiply(world[f"{side}UpperArm"], bent)
     turns = np.empty((frames, clip.n_joints, 4))
     for j, name in enumerate(clip.joint_names):
         above = clip.parents[j]
         turns[:, j] = world[name]
         if above >= 0:
-            turns[:, j] = multiply(conjugate(world[clip.joint_names[above]]), world[name])
+            turns[:, j] = quat_multiply(quat_conjugate(world[clip.joint_names[above]]), world[name])
     return replace(clip, rotations=continuous(turns))
 
 
@@ -179,6 +180,6 @@ def _leg(way: np.ndarray, thigh: float, shank: float, who: str) -> tuple[np.ndar
     at_ankle = np.arcsin(thigh * np.sin(at_hip) / shank)
     whole = from_angles("YX", np.stack([-fore, side], axis=1))
     return (
-        multiply(whole, from_angles("Y", -at_hip[:, None])),
-        multiply(whole, from_angles("Y", at_ankle[:, None])),
+        quat_multiply(whole, from_angles("Y", -at_hip[:, None])),
+        quat_multiply(whole, from_angles("Y", at_ankle[:, None])),
     )

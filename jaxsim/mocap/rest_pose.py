@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from jaxsim.math.rotation import quat_multiply, quat_to_matrix
 from jaxsim.mocap.body import DRIVEN, limb_frame
 from jaxsim.mocap.clip import Clip
 from jaxsim.mocap.errors import ClipError
 from jaxsim.mocap.kinematics import end_positions, joint_poses, poses_of
-from jaxsim.mocap.rotations import multiply, to_matrix, turning
+from jaxsim.mocap.rotations import turning
 from jaxsim.mocap.schemes import NamingScheme
 
 __all__ = ["ALIGNMENTS", "Source", "align", "source_of", "target_rotations"]
@@ -184,7 +185,9 @@ def _rest_limbs(source: Source) -> dict[str, np.ndarray]:
             turn = turning(np.array([0.0, 0.0, -1.0]), source.rest[role.replace("Fore", "Upper")])
         twist = {"UpperArm": arms[0], "Forearm": arms[1]}.get(limb, 0.0)
         half = np.radians(twist if role.startswith("left") else -twist) / 2.0
-        alignment[role] = to_matrix(multiply(turn, np.array([np.cos(half), 0, 0, np.sin(half)])))
+        alignment[role] = quat_to_matrix(
+            quat_multiply(turn, np.array([np.cos(half), 0, 0, np.sin(half)]))
+        )
     return alignment
 
 
@@ -229,7 +232,7 @@ def _bent_limbs(source: Source, trunk: dict[str, np.ndarray]) -> dict[str, np.nd
                 if _upright(source):
                     continue
                 weight = np.ones(len(first))
-                bend = (to_matrix(source.of(part)[1]) @ trunk[part])[..., 1]
+                bend = (quat_to_matrix(source.of(part)[1]) @ trunk[part])[..., 1]
             for role, bone in ((above, first), (below, second)):
                 alignment[role] = _mean(source, role, limb_frame(bone, bend), weight)
     return alignment
@@ -246,7 +249,7 @@ def _foot(source: Source, flat: np.ndarray, role: str) -> np.ndarray:
         ahead = source.rest.get(role, np.array([1.0, 0.0, 0.0]))
         yaw = np.arctan2(ahead[1], ahead[0]) if _upright(source) else 0.0
         half = 0.5 * yaw
-        return to_matrix(np.array([np.cos(half), 0.0, 0.0, np.sin(half)]))
+        return quat_to_matrix(np.array([np.cos(half), 0.0, 0.0, np.sin(half)]))
     ahead = toes[stands] * np.array([1.0, 1.0, 0.0])
     ahead /= np.maximum(np.linalg.norm(ahead, axis=1, keepdims=True), 1e-9)
     up = np.broadcast_to(np.array([0.0, 0.0, 1.0]), ahead.shape)
@@ -262,7 +265,7 @@ def _mean(
     source: Source, role: str, frames: np.ndarray, weight: np.ndarray | None = None
 ) -> np.ndarray:
     """Rotation A (3, 3) nearest to R_joint^T ``frames`` (T, 3, 3) in the mean over frames."""
-    R = to_matrix(source.of(role)[1])
+    R = quat_to_matrix(source.of(role)[1])
     parts = np.swapaxes(R, -1, -2) @ frames
     return _nearest(np.average(parts, axis=0, weights=weight))
 
@@ -283,7 +286,7 @@ def target_rotations(
     A part of the trunk that the clip lacks is between its neighbours, another limb that it lacks
     hangs as its parent does.
     """
-    R = {role: to_matrix(source.of(role)[1]) @ found[role] for role in source.roles}
+    R = {role: quat_to_matrix(source.of(role)[1]) @ found[role] for role in source.roles}
     instead = {"abdomen": ("pelvis", "chest"), "head": ("chest", "chest")}
     for role in roles:
         if role in R:

@@ -1,53 +1,19 @@
 """Quaternions (w, x, y, z) of clips, and the angles of their files.
 
-`multiply`, `rotate` and `conjugate` take numpy or JAX arrays and return what they were given, so
-that a file is read in float64 whatever the precision of JAX, and a batch can be differentiated.
-Angles are in radians; an order such as "ZYX" is the product R = Rz Ry Rx, as a BVH file lists it.
+Products and matrices are in ``jaxsim.math.rotation``. Angles are in radians; an order such as "ZYX"
+is the product R = Rz Ry Rx, as a BVH file lists it.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+
+from jaxsim.math.rotation import quat_conjugate, quat_multiply, quat_to_matrix
 
 AXES = "XYZ"
 # Below this distance [rad] from the middle angle at which two axes fall together, the third angle
 # is set to zero: what it would be is noise.
 SINGULAR = 1e-7
-
-
-def multiply(p: Any, q: Any) -> Any:
-    """Hamilton product p q of (..., 4) quaternions, numpy or JAX."""
-    xp = p.__array_namespace__()
-    a, b, c, d = (p[..., k] for k in range(4))
-    w, x, y, z = (q[..., k] for k in range(4))
-    parts = [
-        a * w - b * x - c * y - d * z,
-        a * x + b * w + c * z - d * y,
-        a * y - b * z + c * w + d * x,
-        a * z + b * y - c * x + d * w,
-    ]
-    return xp.stack(parts, axis=-1)
-
-
-def conjugate(q: Any) -> Any:
-    """Inverse of unit quaternions (..., 4), numpy or JAX."""
-    xp = q.__array_namespace__()
-    return xp.concatenate([q[..., :1], -q[..., 1:]], axis=-1)
-
-
-def rotate(q: Any, v: Any) -> Any:
-    """Vectors (..., 3) rotated by unit quaternions (..., 4), numpy or JAX."""
-    t = 2.0 * _cross(q[..., 1:], v)
-    return v + q[..., :1] * t + _cross(q[..., 1:], t)
-
-
-def _cross(a: Any, b: Any) -> Any:
-    xp = a.__array_namespace__()
-    ax, ay, az = (a[..., k] for k in range(3))
-    bx, by, bz = (b[..., k] for k in range(3))
-    return xp.stack([ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx], axis=-1)
 
 
 def from_angles(order: str, angles: np.ndarray) -> np.ndarray:
@@ -76,7 +42,7 @@ def to_angles(order: str, q: np.ndarray) -> np.ndarray:
     i, j, k = (AXES.index(axis) for axis in order)
     even = (j - i) % 3 == 1
     sign = 1.0 if even else -1.0
-    R = to_matrix(q)
+    R = quat_to_matrix(q)
     sine = sign * R[..., i, k]
     cosine = np.hypot(R[..., i, i], R[..., i, j])
     middle = np.arctan2(sine, cosine)
@@ -90,11 +56,6 @@ def to_angles(order: str, q: np.ndarray) -> np.ndarray:
     return np.stack([first, middle, third], axis=-1)
 
 
-def to_matrix(q: np.ndarray) -> np.ndarray:
-    """Matrices (..., 3, 3) of unit quaternions (..., 4)."""
-    return np.stack([rotate(q, np.broadcast_to(e, (*q.shape[:-1], 3))) for e in np.eye(3)], -1)
-
-
 def continuous(q: np.ndarray) -> np.ndarray:
     """Quaternions (T, ..., 4) with signs such that each is near the one before it."""
     flips = np.sum(q[1:] * q[:-1], axis=-1) < 0
@@ -104,7 +65,7 @@ def continuous(q: np.ndarray) -> np.ndarray:
 
 def angle_between(p: np.ndarray, q: np.ndarray) -> np.ndarray:
     """Angle (...) [rad] of the rotation from p to q, both (..., 4)."""
-    d = multiply(conjugate(p), q)
+    d = quat_multiply(quat_conjugate(p), q)
     return 2.0 * np.arctan2(np.linalg.norm(d[..., 1:], axis=-1), np.abs(d[..., 0]))
 
 

@@ -45,13 +45,6 @@ def quaternion(what: str, value) -> np.ndarray:
     return array / norm
 
 
-def rotation(quat) -> np.ndarray:
-    """(3, 3) matrix of a unit quaternion, in numpy."""
-    w, x, y, z = np.asarray(quat, float)
-    u = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
-    return np.eye(3) + 2 * w * u + 2 * u @ u
-
-
 def mass(where: str, value) -> float:
     """Check a mass, positive and within the range of masses [kg]; ModelError otherwise."""
     kilograms = number(f"{where}: mass", value)

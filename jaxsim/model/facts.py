@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jaxsim.model import checks
+from jaxsim.math.rotation import rotation_matrix
 from jaxsim.model.joints import Joint
 from jaxsim.model.shapes import BALL_KINDS, Shape
 from jaxsim.model.topology import WORLD
@@ -48,7 +48,7 @@ def covered_ends(
     for s, (link, shape) in enumerate(shapes):
         if link == WORLD or shape.kind not in BALL_KINDS:
             continue
-        axis = checks.rotation(shape.quat)[:, 0]
+        axis = rotation_matrix(shape.quat)[:, 0]
         for end, sign in ((0, 1.0), (1, -1.0))[: 1 if shape.kind == "sphere" else 2]:
             centre = np.asarray(shape.pos) + sign * shape.size[2] * axis
             ends.append((s, end, link, centre, shape.size[end], shape))
@@ -81,7 +81,7 @@ def _shared_centre(links: Links, link_a: int, point_a, link_b: int, point_b) -> 
         anchored = all(
             j.kind == "fixed" or np.allclose(j.anchor, child_point, atol=1e-9) for j in entry.joints
         )
-        at_parent = entry.pos + checks.rotation(entry.quat) @ child_point
+        at_parent = entry.pos + rotation_matrix(entry.quat) @ child_point
         if turns and anchored and np.allclose(at_parent, parent_point, atol=1e-9):
             return True
     return False
@@ -119,5 +119,5 @@ def _ball_heights(links: Links, shapes: Shapes, index: int) -> list[float]:
     while link != WORLD:
         offset, link = offset + links[link].pos[1], links[link].parent
     half = 0.0 if shape.kind == "sphere" else shape.size[2]
-    reach = half * checks.rotation(shape.quat)[1, 0]
+    reach = half * rotation_matrix(shape.quat)[1, 0]
     return [offset + reach, offset - reach]

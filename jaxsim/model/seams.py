@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jaxsim.model.checks import rotation
+from jaxsim.math.rotation import rotation_matrix
 from jaxsim.model.shapes import Shape
 
 FLUSH = 5e-5  # largest distance of the surfaces of flush shapes [m]
@@ -34,8 +34,8 @@ def flush_faces(shapes: Sequence[tuple[int, Shape]]) -> tuple[tuple[int, int, in
 
 def _covered(box: Shape, other: Shape) -> list[int]:
     """Faces of a box beyond which the other shape continues in one plane with the box."""
-    half, frame = np.asarray(box.size), rotation(box.quat)
-    axes = frame.T @ rotation(other.quat)  # columns: the other's axes in the box's frame
+    half, frame = np.asarray(box.size), rotation_matrix(box.quat)
+    axes = frame.T @ rotation_matrix(other.quat)  # columns: the other's axes in the box's frame
     middle = frame.T @ (np.asarray(other.pos) - np.asarray(box.pos))
     if other.kind == "plane":
         low, high = np.full(3, -np.inf), np.full(3, np.inf)

@@ -11,8 +11,8 @@ from jaxsim.collision.ahead import contacts_ahead
 from jaxsim.collision.contacts import find_contacts
 from jaxsim.collision.slots import contact_slots
 from jaxsim.dynamics.kinematics import forward_kinematics, point_velocity
+from jaxsim.math.rotation import rotation_matrix
 from jaxsim.model import ModelBuilder, box, capsule, free, sphere, tapered_capsule
-from jaxsim.model.checks import rotation
 from tests.compiling import quick_jit
 
 pytestmark = pytest.mark.usefixtures("x64_module")
@@ -63,7 +63,7 @@ def passing(model, seed: int, clear: float, other: str):
     q[3::7] = 1
     q[0::7] = 100 * (1 + np.arange(len(q[0::7])))  # what is not looked at is far away
     post_quat = unit(rng, 4)
-    turn = np.eye(3) if other == "block" else rotation(post_quat)
+    turn = np.eye(3) if other == "block" else rotation_matrix(post_quat)
     speed = rng.choice([5, 20, 50, 100, 200])
     name = rng.choice(list(FLYING))
     normal = unit(rng, 3)
@@ -73,7 +73,7 @@ def passing(model, seed: int, clear: float, other: str):
     middle = np.zeros(3) if other == "block" else np.array([0.0, 50.0, 0.0])
     touches = middle + lowest(PASSED[other], turn, -normal)
     quat = unit(rng, 4)
-    body = rotation(quat)
+    body = rotation_matrix(quat)
     across = np.cross(normal, unit(rng, 3))
     way = speed * across / np.linalg.norm(across)
     ahead = rng.uniform(0.1, 0.9) * DT

@@ -13,6 +13,7 @@ from jaxsim.collision.pairs import ball_box, ball_plane, box_distance, side_box
 from jaxsim.collision.slots import contact_slots
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.fused import fuse
+from jaxsim.math.rotation import rotation_matrix
 from jaxsim.model import (
     ModelBuilder,
     ModelError,
@@ -25,7 +26,6 @@ from jaxsim.model import (
     sphere,
     tapered_capsule,
 )
-from jaxsim.model.checks import rotation
 from tests.compiling import quick_jit
 
 pytestmark = pytest.mark.usefixtures("x64_module")
@@ -93,14 +93,14 @@ def signed_distance(point: np.ndarray, half=HALF) -> np.ndarray:
 
 
 def in_block(point: np.ndarray) -> np.ndarray:
-    return (point - PLACE) @ rotation(TURN)
+    return (point - PLACE) @ rotation_matrix(TURN)
 
 
 def ends(model, kin, name: str) -> np.ndarray:
     """(n, 2, 3) centres of a capsule's end balls."""
     top = model.topology
     s, link = top.shape(name), top.link(name)
-    along = model.shape_size[s, 2] * rotation(model.shape_quat[s])[:, 0]
+    along = model.shape_size[s, 2] * rotation_matrix(model.shape_quat[s])[:, 0]
     local = np.stack([model.shape_pos[s] + along, model.shape_pos[s] - along])
     return kin.link_pos[:, link, None] + np.einsum("nij,ej->nei", kin.link_rot[:, link], local)
 
@@ -214,12 +214,12 @@ def test_box_on_a_plane_touches_with_the_corners_of_its_lowest_face(scene, seen)
     contacts, kin, _ = seen
     up = np.array([np.sin(0.4), 0, np.cos(0.4)])
     signs = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)])
-    local = np.array([0, 0, 0.1]) + signs * [0.1, 0.2, 0.3] @ rotation(TURN).T
+    local = np.array([0, 0, 0.1]) + signs * [0.1, 0.2, 0.3] @ rotation_matrix(TURN).T
     corners = kin.link_pos[:, 3, None] + np.einsum("nij,cj->nci", kin.link_rot[:, 3], local)
     slots = slots_of(scene, "crate", "slope")
     gap = (corners - [0, 0, -0.2]) @ up
     below = corners - up * gap[..., None] / 2
-    axes = kin.link_rot[:, 3] @ rotation(TURN)
+    axes = kin.link_rot[:, 3] @ rotation_matrix(TURN)
     down = np.einsum("nij,i->nj", axes, -up)  # how much each axis of the box looks down
     face = np.abs(down).argmax(axis=1)
     for k in range(len(gap)):
@@ -236,7 +236,7 @@ def test_lowest_point_of_all_shapes(scene, seen):
     lows = [kin.link_pos[:, 0, 2] + 0.1 * kin.link_rot[:, 0, 2, 0] - 0.2]
     for name, radii in RADII.items():
         lows.append((ends(scene, kin, name)[..., 2] - radii).min(axis=1))
-    turned = kin.link_rot[:, 3] @ rotation(TURN)
+    turned = kin.link_rot[:, 3] @ rotation_matrix(TURN)
     centre = kin.link_pos[:, 3, 2] + 0.1 * kin.link_rot[:, 3, 2, 2]
     lows.append(centre - np.abs(turned[:, 2]) @ [0.1, 0.2, 0.3])
     np.testing.assert_allclose(low, np.min(lows, axis=0), atol=1e-12)

@@ -6,7 +6,7 @@ import pytest
 from jaxsim.io.climbing_wall import random_places
 from jaxsim.io.toml_table import Table, WorldError
 from jaxsim.io.world_file import world_of
-from jaxsim.model.checks import rotation
+from jaxsim.math.rotation import rotation_matrix
 
 WALL = {"pos": [0.5, 0.2, 0.1], "width": 2.0, "height": 3.2, "density": 5, "lowest": 0.2}
 
@@ -45,7 +45,7 @@ def test_places_fill_their_rectangle_evenly():
 def test_a_wall_leans_over_who_climbs_by_its_angle(tmp_path, lean):
     world = wall(tmp_path, lean_deg=lean)
     (box,) = world.fixed
-    up, outward = rotation(box.quat)[:, 2], rotation(box.quat)[:, 1]
+    up, outward = rotation_matrix(box.quat)[:, 2], rotation_matrix(box.quat)[:, 1]
     angle = np.deg2rad(lean)
     np.testing.assert_allclose(up, [-np.sin(angle), 0, np.cos(angle)], atol=1e-12)
     np.testing.assert_allclose(outward, [-np.cos(angle), 0, -np.sin(angle)], atol=1e-12)

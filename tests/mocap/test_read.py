@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxsim.math.rotation import quat_to_matrix
 from jaxsim.mocap.amc import read_amc
 from jaxsim.mocap.bvh import read_bvh
 from jaxsim.mocap.clip import Clip
@@ -14,7 +15,7 @@ from jaxsim.mocap.errors import ClipError
 from jaxsim.mocap.kinematics import joint_poses, places_of, poses_of
 from jaxsim.mocap.measures import height, not_human
 from jaxsim.mocap.read import read_clip
-from jaxsim.mocap.rotations import from_angles, to_angles, to_matrix
+from jaxsim.mocap.rotations import from_angles, to_angles
 from jaxsim.mocap.schemes import detect_scheme
 from tests.mocap.clips import AMC, ASF, CLIPS, FOLDER, QUADRUPED, figure, needs_clips, options
 
@@ -145,15 +146,15 @@ def test_orders_of_rotations(order):
         turn[i, i], turn[i, j], turn[j, i], turn[j, j] = c, -s, s, c
         by_hand = by_hand @ turn
     q = from_angles(order, angles)
-    assert np.allclose(to_matrix(q[7]), by_hand, atol=1e-14)
+    assert np.allclose(quat_to_matrix(q[7]), by_hand, atol=1e-14)
     again = from_angles(order, to_angles(order, q))
-    assert np.allclose(to_matrix(again), to_matrix(q), atol=1e-7)
-    assert np.allclose(to_matrix(again[4:]), to_matrix(q[4:]), atol=1e-12)
+    assert np.allclose(quat_to_matrix(again), quat_to_matrix(q), atol=1e-7)
+    assert np.allclose(quat_to_matrix(again[4:]), quat_to_matrix(q[4:]), atol=1e-12)
 
 
 def test_asf_rotations_are_those_of_a_calculation_by_hand(tmp_path):
     def turn(axis, deg):
-        return to_matrix(from_angles(axis, np.radians([deg])))
+        return quat_to_matrix(from_angles(axis, np.radians([deg])))
 
     written(tmp_path, ASF, "tiny.asf")
     clip = read_amc(written(tmp_path, AMC, "tiny_01.amc"), rate=60.0)
@@ -164,7 +165,7 @@ def test_asf_rotations_are_those_of_a_calculation_by_hand(tmp_path):
     pos, quat = poses_of(clip)
     assert clip.orders == ("ZYX", "ZYX", "X")
     assert np.allclose(pos[0, 0], unit * np.array([1.0, 2.0, 3.0]))
-    assert np.allclose(to_matrix(quat[0, 2]), root @ upper @ lower, atol=1e-12)
+    assert np.allclose(quat_to_matrix(quat[0, 2]), root @ upper @ lower, atol=1e-12)
     assert np.allclose(pos[0, 2] - pos[0, 1], root @ upper @ np.array([0.0, -2.0 * unit, 0.0]))
 
 
