@@ -1,13 +1,16 @@
-"""Parsed form of a script: phases, primitives and transitions.
+"""Parsed form of a script: numbers, phases and transitions.
 
 Group names are resolved to joints and links, `[symm]` and mirrored phases are expanded. Angles stay
 in degrees, as in the text. Source: Shen's thesis, sections 4.2 and 4.3, tables 4.3 and 4.4.
 """
 
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal
 
 from controllers.scl.errors import ScriptError, ScriptWarning, SourceText, Span
+
+if TYPE_CHECKING:
+    from controllers.scl.primitive import Primitive
 
 
 @dataclass(frozen=True)
@@ -21,79 +24,6 @@ class Number:
     free: bool
     index: int
     span: Span
-
-
-@dataclass(frozen=True)
-class PDTarget:
-    """Joints that track one angle [deg]: of the joint itself, or of a link in the world."""
-
-    joints: tuple[str, ...]
-    angle: Number
-    frame: Literal["joint", "child", "parent"]
-
-
-@dataclass(frozen=True)
-class PD:
-    """`[hips 40, knees -90 child time: 0.5]`: targets reached in `time` [s], None: at once."""
-
-    targets: tuple[PDTarget, ...]
-    time: Number | None
-    span: Span | None = field(default=None, compare=False, repr=False)
-
-
-@dataclass(frozen=True)
-class BalanceFeedback:
-    """`sb(kp, kd)`, stance balance feedback: gains [N/m], [N s/m] of equation 3.4."""
-
-    kp: Number
-    kd: Number
-
-
-@dataclass(frozen=True)
-class VirtualForce:
-    """`[vf (x, y) on: link, by: joint]`: a force [N], joint next to the base link."""
-
-    force: tuple[Number, Number] | BalanceFeedback
-    on: str
-    by: str
-    span: Span | None = field(default=None, compare=False, repr=False)
-
-
-@dataclass(frozen=True)
-class IK:
-    """`[ik (x, y), ... on: joints rel: joint time: t]`: points [m] that the joints reach in turn.
-
-    They are relative to where `rel` was, in the world, when the phase began.
-    """
-
-    targets: tuple[tuple[Number, Number], ...]
-    on: tuple[str, ...]
-    rel: str
-    time: Number | None
-    span: Span | None = field(default=None, compare=False, repr=False)
-
-
-@dataclass(frozen=True)
-class Relax:
-    """`[relax joints strength s]`: track the present angle, with torques scaled by s in 0..1."""
-
-    joints: tuple[str, ...]
-    strength: Number
-    span: Span | None = field(default=None, compare=False, repr=False)
-
-
-@dataclass(frozen=True)
-class GravityCompensation:
-    """`[gc by: joint]`, gravity compensation (section 3.3) with the joint next to the base link.
-
-    An extension: the thesis describes the primitive, but table 4.4 gives no word for it.
-    """
-
-    by: str
-    span: Span | None = field(default=None, compare=False, repr=False)
-
-
-Primitive: TypeAlias = PD | VirtualForce | IK | Relax | GravityCompensation
 
 
 @dataclass(frozen=True)
@@ -124,7 +54,7 @@ class Phase:
 
     name: str
     mirror_of: str | None
-    primitives: tuple[Primitive, ...]
+    primitives: "tuple[Primitive, ...]"
     transition: Transition | None
     span: Span | None = field(default=None, compare=False, repr=False)
 

@@ -5,20 +5,12 @@ from dataclasses import replace
 
 from lark import Token, Tree
 
-from controllers.scl.ast import (
-    ContactCondition,
-    GravityCompensation,
-    Number,
-    Phase,
-    Primitive,
-    Script,
-    Transition,
-    VirtualForce,
-)
+from controllers.scl.ast import ContactCondition, Number, Phase, Script, Transition
 from controllers.scl.errors import SourceText, suggest
-from controllers.scl.mirror import mirror_primitive, parts
+from controllers.scl.grammar import primitive_of_rule
 from controllers.scl.names import Vocabulary
-from controllers.scl.primitives import PrimitiveBuilder
+from controllers.scl.primitive import Primitive
+from controllers.scl.reader import Reader
 from controllers.scl.trees import extent, place, subtrees, words
 
 _TRANSITION = "write `after 0.5`, `when contact feet`, or `and when contact feet after 0.5`"
@@ -31,7 +23,7 @@ class ScriptBuilder:
         self.source = source
         self.vocabulary = vocabulary
         self.numbers = numbers
-        self.primitives = PrimitiveBuilder(source, vocabulary, numbers)
+        self.reader = Reader(source, vocabulary, numbers)
         self.phases: list[Phase] = []
 
     def script(self, tree: Tree[Token]) -> Script:
@@ -48,8 +40,8 @@ class ScriptBuilder:
             numbers=self.numbers,
             source=self.source.text,
             file=self.source.file,
-            warnings=tuple(self.primitives.warnings),
-            labels=_unique(self.primitives.labels, self.numbers),
+            warnings=tuple(self.reader.warnings),
+            labels=_unique(self.reader.labels, self.numbers),
         )
 
     def _split(self, tree: Tree[Token]) -> tuple[list[Tree[Token]], list[Tree[Token] | None]]:
@@ -131,45 +123,18 @@ class ScriptBuilder:
         return Phase(name, original, primitives, None, self.source.span(*extent(tree)))
 
     def _body(self, body: list[Tree[Token]], phase: str) -> tuple[Primitive, ...]:
-        primitives: list[Primitive] = []
+        self.reader.phase, self.reader.primitives = phase, []
         for tree in body:
-            if tree.data != "symm":
-                primitives.append(self.primitives.build(tree, phase))
-            elif primitives:
-                primitives.append(self._symmetric(primitives[-1], tree))
-            else:
-                raise self.source.error(
-                    place(tree),
-                    "there is no primitive before [symm]",
-                    "[symm] repeats the primitive before it, in the same phase, on the other side",
-                )
-        return tuple(primitives)
-
-    def _symmetric(self, primitive: Primitive, tree: Tree[Token]) -> Primitive:
-        image = self._mirror(primitive, place(tree))
-        if parts(image) == parts(primitive):
-            adds = isinstance(primitive, VirtualForce | GravityCompensation)
-            warning = self.source.warning(
-                place(tree),
-                "the primitive before [symm] is its own mirror image",
-                "its force now acts twice" if adds else "[symm] changes nothing here",
-            )
-            self.primitives.warnings.append(warning)
-        return image
+            self.reader.read(tree, primitive_of_rule(tree.data))
+        return tuple(self.reader.primitives)
 
     def _mirrored(self, name: Token) -> tuple[Primitive, ...]:
         for phase in self.phases:
             if phase.name == name:
-                return tuple(self._mirror(p, place(name)) for p in phase.primitives)
+                return tuple(self.reader.mirror(p, place(name)) for p in phase.primitives)
         raise self.source.error(
             place(name), f"there is no phase '{name}' before this one", self._known(name)
         )
-
-    def _mirror(self, primitive: Primitive, offset: int) -> Primitive:
-        try:
-            return mirror_primitive(primitive, self.vocabulary)
-        except ValueError as error:
-            raise self.source.error(offset, f"this cannot be mirrored: {error}") from error
 
     def _known(self, name: str) -> str:
         names = [phase.name for phase in self.phases if " " not in phase.name]
@@ -178,25 +143,25 @@ class ScriptBuilder:
         return suggest(name, names, "named phases")
 
     def _transition(self, tree: Tree[Token], index: int) -> Transition:
-        phase, target = self.phases[index].name, index + 1
+        self.reader.phase, target = self.phases[index].name, index + 1
         time = contact = None
         for node in subtrees(tree):
             if node.data == "after":
-                time = self.primitives.seconds(node, f"{phase}: after time")
+                time = self.reader.seconds(node, "after time")
             elif node.data == "when":
                 contact = self._contact(node)
             else:
                 [name] = _names(node)
-                found = [i for i, p in enumerate(self.phases) if p.name == name]
-                if not found:
+                indices = [i for i, p in enumerate(self.phases) if p.name == name]
+                if not indices:
                     message = f"there is no phase '{name}' to go back to"
                     raise self.source.error(place(name), message, self._known(name))
-                target = found[0]
+                target = indices[0]
         return Transition(time, contact, target, self.source.span(*extent(tree)))
 
     def _contact(self, tree: Tree[Token]) -> ContactCondition:
         names = words(tree, "NAME")
-        links = [link for n in names for link in self.primitives.links(n, "'when contact'")]
+        links = [link for n in names for link in self.reader.links(n, "'when contact'")]
         # Without a word, the links need only be in contact at the time.
         if words(tree, "ESTABLISHED"):
             event = "established"

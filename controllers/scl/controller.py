@@ -15,23 +15,16 @@ from jax import Array
 
 from controllers.controller import Controller
 from controllers.pose.pd import clip_torque
+from controllers.scl.primitive import ScriptStep
 from controllers.scl.program import (
     CHANGED,
-    CHILD,
     ESTABLISHED,
-    IK_FIRST,
-    IK_SECOND,
-    JOINT,
     LOST,
     NO_CONTACT,
-    PARENT,
-    RELAX,
     TOUCHING,
     ScriptProgram,
 )
-from controllers.virtual_forces import balance_force, gravity_compensation, virtual_force
 from jaxsim.dynamics.kinematics import plane_angles
-from jaxsim.math.safe import safe_arccos, safe_divide, safe_max, safe_norm
 from jaxsim.model import Model, ModelError, State
 from jaxsim.simulation.checks import check_array
 from jaxsim.simulation.records import Control, Observation
@@ -86,7 +79,7 @@ class ScriptController(Controller):
     def check(self, model: Model) -> None:
         """Raise ModelError unless the script is compiled for this body and has all numbers."""
         top, links = model.topology, self.program.links.shape[-1]
-        nv = self.program.gc_base.shape[-1]
+        nv = self.program.nv
         if (links, nv) != (top.n_links, top.nv):
             raise ModelError(
                 f"controller: the script was compiled for a body of {links} links and {nv} degrees"
@@ -142,13 +135,25 @@ class ScriptController(Controller):
         angles, links = _angles(model, program, state)
         with jax.named_scope("phase"):
             memory = _advance(program, values, memory, angles, links, state, obs)
+        step = ScriptStep(
+            program=program,
+            model=model,
+            obs=obs,
+            values=values,
+            phase=memory.phase,
+            time=memory.phase_time,
+            angles=angles,
+            links=links,
+            last_target=memory.wanted,
+            start_angles=memory.start_angle,
+            start_links=memory.start_link,
+            start_anchors=memory.start_anchor,
+        )
         with jax.named_scope("targets"):
-            target, gain_p, gain_d = _targets(program, values, memory, model, angles, links, obs)
+            target, gain_p, gain_d = _targets(step)
         with jax.named_scope("torques"):
-            speed = state.qd[program.dofs]
-            joint_torque = gain_p * (target - angles) - gain_d * speed
-            torque = _on_dofs(program, model, joint_torque)
-            torque = torque + _virtual_torques(program, values, memory.phase, model, obs)
+            joint_torque = gain_p * (target - angles) - gain_d * state.qd[program.dofs]
+            torque = _on_dofs(program, model, joint_torque) + _added_torques(step)
         control = clip_torque(model, torque, _on_dofs(program, model, gain_d))
         steps = memory.phase_steps + 1
         time = steps * jnp.asarray(dt, state.q.dtype)
@@ -221,130 +226,24 @@ def _advance(
     )
 
 
-def _targets(program, values, memory: ScriptMemory, model: Model, angles, links, obs):
-    """Target angles (J,) of the script joints, and their gains (J,), (J,)."""
-    p, t = memory.phase, memory.phase_time
-    mode = jnp.asarray(program.mode)[p]
-    goal = jnp.deg2rad(values[jnp.asarray(program.angle)[p]])
-    duration = values[jnp.asarray(program.duration)[p]]
-    done = jnp.where(duration > 0, jnp.clip(safe_divide(t, duration), 0.0, 1.0), 1.0)
-    child, parent = links[program.child], links[program.parent]
-    start_child = memory.start_link[program.child]
-    start_parent = memory.start_link[program.parent]
-    middle = _range_middle(program, model)
-
-    in_child = _between(start_child - parent, _near(goal - parent, middle), done)
-    in_parent = _between(child - start_parent, _near(child - goal, middle), done)
-    target = jnp.where(mode == JOINT, _between(memory.start_angle, goal, done), memory.wanted)
-    target = jnp.where(mode == CHILD, in_child, target)
-    target = jnp.where(mode == PARENT, in_parent, target)
-    target = jnp.where(mode == RELAX, angles, target)
-    for k in range(program.ik_joints.shape[1]):
-        first, second, target_first, target_second = _limb(
-            program, values, memory, model, k, links, obs
-        )
-        index = np.arange(len(program.dofs))
-        target = jnp.where((mode == IK_FIRST) & (index == first), target_first, target)
-        target = jnp.where((mode == IK_SECOND) & (index == second), target_second, target)
-    target = jnp.where((mode == IK_FIRST) | (mode == IK_SECOND), _near(target, middle), target)
-    relaxed = mode == RELAX
-    strength = values[jnp.asarray(program.strength)[p]]
-    gain_p = jnp.where(relaxed, 0.0, model.gain_p[program.dofs])
-    gain_d = jnp.where(relaxed, strength, 1.0) * model.gain_d[program.dofs]
-    return target, gain_p, gain_d
+def _targets(step: ScriptStep) -> tuple[Array, Array, Array]:
+    """Target angles (J,) of the script joints [rad], and their gains (J,), (J,)."""
+    program, setter = step.program, step.row(step.program.setter)
+    gain_p, gain_d = step.model.gain_p[program.dofs], step.model.gain_d[program.dofs]
+    angle = step.last_target
+    for k, (kind, table) in enumerate(zip(program.kinds, program.tables, strict=True)):
+        if (program.setter == k).any():
+            targets, sets = kind.joint_targets(table, step), setter == k
+            angle = jnp.where(sets, targets.angle, angle)
+            gain_p = jnp.where(sets, targets.stiffness, 1.0) * gain_p
+            gain_d = jnp.where(sets, targets.damping, 1.0) * gain_d
+    return angle, gain_p, gain_d
 
 
-def _between(a: Array, b: Array, fraction: Array) -> Array:
-    return a + (b - a) * fraction
-
-
-def _near(angle: Array, middle: Array) -> Array:
-    """The angle plus the whole turns that bring it within half a turn of ``middle``."""
-    turns = jnp.round((angle - middle) / (2 * jnp.pi))
-    return angle - 2 * jnp.pi * jax.lax.stop_gradient(turns)
-
-
-def _range_middle(program: ScriptProgram, model: Model) -> Array:
-    """(J,) middle of the joints' ranges."""
-    joint = model.topology.dof_joint[program.dofs]
-    return (model.joint_lower[joint] + model.joint_upper[joint]) / 2
-
-
-def _limb(program, values, memory: ScriptMemory, model: Model, k: int, links, obs):
-    """Two-link inverse kinematics of chain ``k``: its joints and their target angles.
-
-    The target runs along straight pieces of equal time from where the end was when the phase began.
-    Out of reach means stretched towards the target. Source: Shen's thesis, section 3.5.
-    """
-    p, t = memory.phase, memory.phase_time
-    first, second, end = (jnp.asarray(program.ik_joints)[p, k, i] for i in range(3))
-    nodes = jnp.asarray(model.topology.dof_joint[program.dofs])
-    begin = memory.start_anchor[nodes[end]]
-    origin = memory.start_anchor[jnp.asarray(program.ik_relative)[p, k]]
-    points = values[jnp.asarray(program.ik_target)[p, k]] + origin
-    count = jnp.asarray(program.ik_count)[p, k]
-    duration = values[jnp.asarray(program.ik_duration)[p, k]]
-    done = jnp.where(duration > 0, jnp.clip(safe_divide(t, duration), 0.0, 1.0), 1.0) * count
-    piece = jnp.minimum(jnp.floor(done).astype(count.dtype), count - 1)
-    previous = jnp.where(piece == 0, begin, points[jnp.maximum(piece - 1, 0)])
-    target = _between(previous, points[piece], done - piece)
-
-    # limbs extend along -x of their links: root - target = l1 u(phi1) + l2 u(phi1 + angle2)
-    l1 = _limb_length(model, nodes[second])
-    l2 = _limb_length(model, nodes[end])
-    root = obs.kin.joint_anchor[nodes[first], ::2]
-    away = root - target
-    reach = jnp.clip(safe_norm(away), jnp.abs(l1 - l2) + 1e-4, l1 + l2 - 1e-4)
-    cosine = (reach**2 - l1**2 - l2**2) / (2 * l1 * l2)
-    middle = _range_middle(program, model)
-    angle2 = jnp.where(middle[second] >= 0, 1.0, -1.0) * safe_arccos(cosine)
-    phi1 = jnp.arctan2(away[1], away[0]) - jnp.arctan2(
-        l2 * jnp.sin(angle2), l1 + l2 * jnp.cos(angle2)
-    )
-    parent = links[jnp.asarray(program.parent)[first]]
-    return first, second, phi1 - parent, angle2
-
-
-def _limb_length(model: Model, node: Array) -> Array:
-    """Distance from the joint before ``node`` to it [m]."""
-    return safe_norm(model.joint_pos[node])
-
-
-def _virtual_torques(program, values, phase, model: Model, obs: Observation) -> Array:
-    """(nv,) torques of the phase's virtual forces, balance feedback and gravity compensation."""
-    kin = obs.kin
-    torque = jnp.zeros(model.topology.nv, values.dtype)
-    span = _foot_span(program, phase, model, obs)
-    for k in range(program.vf_on.shape[1]):
-        a, b = values[jnp.asarray(program.vf_force)[phase, k]]
-        given = jnp.stack([a, jnp.zeros_like(a), b])
-        balance = balance_force(a, b, span, obs.com, obs.com_velocity)
-        force = jnp.where(jnp.asarray(program.vf_balance)[phase, k], balance, given)
-        point = kin.com[jnp.asarray(program.vf_on)[phase, k]]
-        along = jnp.asarray(program.vf_chain, torque.dtype)[phase, k]
-        torque = torque + virtual_force(model, kin, along, point, force)
-    if program.gc_on.any():
-        base = jnp.asarray(program.gc_base, torque.dtype)[phase]
-        compensation = gravity_compensation(model, kin, obs.com, base)
-        torque = torque + jnp.where(jnp.asarray(program.gc_on)[phase], compensation, 0.0)
+def _added_torques(step: ScriptStep) -> Array:
+    """Torques (nv,) that the phase's primitives add to those of the targets [N m]."""
+    torque = jnp.zeros(step.model.topology.nv, step.values.dtype)
+    for kind, table in zip(step.program.kinds, step.program.tables, strict=True):
+        added = kind.torque(table, step)
+        torque = torque if added is None else torque + added
     return torque
-
-
-def _foot_span(program: ScriptProgram, phase: Array, model: Model, obs: Observation) -> Array:
-    """() middle of the x range that the base links of the phase's balance feedback cover [m]."""
-    bases = np.flatnonzero(program.feet.any(axis=0))
-    if not bases.size:
-        return jnp.zeros((), obs.com.dtype)
-    top = model.topology
-    shapes = np.array([top.shape_link.index(link) for link in bases])
-    half = model.shape_size[shapes, 2:] * np.array([1.0, 0.0, 0.0])  # along the shape's x
-    local = model.shape_pos[shapes]
-    rot, pos = obs.kin.link_rot[bases], obs.kin.link_pos[bases]
-    x = jnp.stack(
-        [pos[:, 0] + jnp.sum(rot[:, 0] * (local + side * half), axis=-1) for side in (1.0, -1.0)],
-        axis=-1,
-    )
-    used = jnp.asarray(program.feet[:, bases])[phase][:, None]
-    far = 1e6
-    low, high = -safe_max(-jnp.where(used, x, far)), safe_max(jnp.where(used, x, -far))
-    return (low + high) / 2

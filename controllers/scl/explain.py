@@ -11,7 +11,14 @@ from functools import cached_property
 from lark import Token
 
 from controllers.scl.errors import ScriptError, SourceText, did_you_mean, suggest
+from controllers.scl.grammar import (
+    clauses,
+    primitive_keywords,
+    primitive_that_begins,
+    primitive_with_rule,
+)
 from controllers.scl.names import Vocabulary
+from controllers.scl.primitive import Primitive
 from controllers.scl.trees import extent
 
 _CLOSER = {"LPAR": "RPAR", "LSQB": "RSQB", "LBRACE": "RBRACE"}
@@ -27,12 +34,7 @@ _SIGNS = {
     "NUMBER": "a number",
     "NAME": "a name",
     "$END": "the end of the script",
-    "ON": "'on:'",
-    "BY": "'by:'",
-    "REL": "'rel:'",
-    "TIME": "'time:'",
 }
-_CLAUSES = ("ON", "BY", "REL", "TIME")  # keywords that a ':' follows
 _TRANSITION_WORDS = ("AFTER", "WHEN", "AND", "FINALLY", "BACKTO")
 # What cannot stand inside a bracket, and so shows that it was not closed.
 _OUTSIDE = {
@@ -40,17 +42,8 @@ _OUTSIDE = {
     "LSQB": {"$END", "LSQB", "LBRACE", "RBRACE", *_TRANSITION_WORDS},
 }
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2212"  # as copied from printed text
-_PRIMITIVES = ("vf", "ik", "relax", "symm", "gc")
 _USAGE = {
     "LBRACE": "a phase reads { (name) [hips 40 time: 0.5] }",
-    "NAME": "PD control reads [hips 40, knees -90 child time: 0.5]",
-    "VF": "a virtual force reads [vf (0, 200) on: leftFoot, by: waist] "
-    "or [vf sb(300, 30) on: trunk, by: leftAnkle]",
-    "IK": "inverse kinematics read [ik (0.25, 0.3), (0.2, -0.05) on: rightAnkle rel: leftAnkle "
-    "time: 0.35]",
-    "RELAX": "relaxed joints read [relax shoulders, elbows strength 0.1]",
-    "SYMM": "symmetry reads [symm], with nothing else between the brackets",
-    "GC": "gravity compensation reads [gc by: leftAnkle]",
     "LPAR": "a phase name is one word, as in { (name) } or { (left_swing) : (right_swing) }",
     "": "a transition reads `after 0.5`, `when contact all feet`, `and when contact feet after "
     "0.5`, and at the end `finally after 0.5 backto first_phase`",
@@ -107,6 +100,11 @@ class ParseFailure:
         return self.before[last + 1] if last + 1 < len(self.before) else self.found
 
     @property
+    def primitive(self) -> type[Primitive] | None:
+        """Primitive that begins with the first word."""
+        return primitive_that_begins(self.first_word.type) if self.first_word else None
+
+    @property
     def gap(self) -> int:
         """Offset right after the last valid word."""
         return extent(self.before[-1])[1] if self.before else 0
@@ -133,7 +131,7 @@ class ParseFailure:
     def usage(self) -> str:
         """Syntax of the construct at the place of failure."""
         if self.first_word is not None:
-            return _USAGE.get(self.first_word.type, _USAGE["LBRACE"])
+            return self.primitive.usage if self.primitive else _USAGE["LBRACE"]
         if self.last() == "COLON":
             return _USAGE["LPAR"]  # a mirrored phase
         return _USAGE[self.inner if self.before else "LBRACE"]
@@ -189,7 +187,8 @@ def explain_character(source: SourceText, offset: int) -> ScriptError:
 
 def _spell(kind: str) -> str:
     """Spelling of a kind of word in a script."""
-    return _SIGNS.get(kind) or f"'{kind.lower()}'"
+    colon = ":" if kind in clauses() else ""
+    return _SIGNS.get(kind) or f"'{kind.lower()}{colon}'"
 
 
 def _stray_closer(f: ParseFailure) -> ScriptError | None:
@@ -204,15 +203,16 @@ def _stray_closer(f: ParseFailure) -> ScriptError | None:
 
 def _unknown_primitive(f: ParseFailure) -> ScriptError | None:
     """A first word in '[ ]' that is neither a keyword nor a joint."""
-    begins = f"a primitive begins with a joint, or with {', '.join(_PRIMITIVES)}"
+    begins = f"a primitive begins with a joint, or with {', '.join(primitive_keywords())}"
     if f.last() == "LSQB":
         if f.kind == "RSQB" or f.kind in _OUTSIDE["LSQB"]:
             return f.error("a primitive is missing after '['", begins)
-        hint = _USAGE["VF"] if f.kind == "SB" else begins
+        inside = primitive_with_rule(f.kind)
+        hint = inside.usage if inside else begins
         return f.error(f"a primitive cannot begin with {f.shown}", hint)
     if (f.last(), f.last(2)) != ("NAME", "LSQB") or f.vocabulary.joints_of(word := f.before[-1]):
         return None
-    hint = did_you_mean(word, (*_PRIMITIVES, *f.vocabulary.joint_words))
+    hint = did_you_mean(word, (*primitive_keywords(), *f.vocabulary.joint_words))
     return f.error(f"unknown primitive or joint '{word}'", hint or begins, extent(word)[0])
 
 
@@ -263,7 +263,7 @@ def _missing_name(f: ParseFailure) -> ScriptError | None:
         return None
     if f.last() == "BACKTO" or f.inner == "LPAR":
         kind = "phase name"
-    elif f.first_word is None or (f.first_word.type, f.last(2)) == ("VF", "ON"):
+    elif f.first_word is None or (f.primitive and f.last(2).lower() in f.primitive.links):
         kind = "link"
     else:
         kind = "joint"
@@ -278,7 +278,7 @@ def _wrong_word(f: ParseFailure) -> ScriptError | None:
         events = ("changed", "established", "lost", "any", "all")
         hint = suggest(word, events, "words")
         return f.error(f"unknown word '{word}' after 'contact'", hint, extent(word)[0])
-    keywords = [kind.lower() for kind in f.accepts if kind in _CLAUSES or kind not in _SIGNS]
+    keywords = [kind.lower() for kind in f.accepts if kind not in _SIGNS]
     near = did_you_mean(f.found, keywords)
     if near or (not f.inner and "LBRACE" in f.accepts):
         return f.error(f"unknown word '{f.found}'", near, f.at_word)
@@ -297,6 +297,6 @@ def _missing_sign(f: ParseFailure) -> ScriptError | None:
 
 def _ending(f: ParseFailure) -> str:
     """The last good word, a ':' together with its keyword."""
-    with_colon = f.last() == "COLON" and f.last(2) in _CLAUSES
+    with_colon = f.last() == "COLON" and f.last(2) in clauses()
     words = f.before[-2:] if with_colon else f.before[-1:]
     return f"'{''.join(words)}'"

@@ -4,10 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-KEYWORDS = frozenset(
-    "vf sb ik relax symm gc strength on by rel time child parent after when and contact changed "
-    "established lost any all finally backto".split()
-)
+from controllers.scl.grammar import keywords
 
 _NAME = re.compile(r"[^\W\d]\w*")
 _OTHER_SIDE = {"left": "right", "right": "left"}
@@ -126,8 +123,9 @@ def _groups(
             stem = stem.lstrip("_")
             groups[plural(stem[:1].lower() + stem[1:])] = (name, "right" + name[len("left") :])
     groups |= {group: tuple(members) for group, members in extra.items()}
+    taken = keywords()
     for word in (*names, *groups):
-        if not _NAME.fullmatch(word) or word in KEYWORDS:
+        if not _NAME.fullmatch(word) or word in taken:
             raise ValueError(f"{kind} name {word!r} is not a word, or is a keyword of the language")
         if names.count(word) + (word in groups) > 1:
             raise ValueError(f"{kind} name '{word}' is given twice")

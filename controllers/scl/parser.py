@@ -1,15 +1,15 @@
 """Parser of scripts: the entry points of the language front end."""
 
-from functools import lru_cache
 from pathlib import Path
 
-from lark import Lark, Token, Tree
+from lark import Token, Tree
 from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
 from controllers.scl.ast import Number, Script
 from controllers.scl.build import ScriptBuilder
 from controllers.scl.errors import ScriptError, SourceText, did_you_mean
 from controllers.scl.explain import ParseFailure, explain, explain_character
+from controllers.scl.grammar import grammar
 from controllers.scl.names import Vocabulary
 from controllers.scl.trees import extent
 from jaxsim.ranges import RANGES
@@ -68,16 +68,9 @@ def _unreadable(path: Path, error: OSError) -> ScriptError:
     return ScriptError(f"the file cannot be read: {error.strerror or error}", str(path))
 
 
-@lru_cache(maxsize=1)
-def _grammar() -> Lark:
-    return Lark.open(
-        "grammar.lark", rel_to=__file__, parser="lalr", lexer="basic", propagate_positions=True
-    )
-
-
 def _tokens(source: SourceText) -> list[Token]:
     try:
-        return list(_grammar().lex(source.text))
+        return list(grammar().lex(source.text))
     except UnexpectedCharacters as error:
         raise explain_character(source, error.pos_in_stream) from None
 
@@ -86,7 +79,7 @@ def _tree(source: SourceText, tokens: list[Token], vocabulary: Vocabulary) -> Tr
     if not tokens:
         hint = "a script is a sequence of phases, such as { [hips 40 time: 0.5] }"
         raise source.error(0, "the script has no phase", hint)
-    parser = _grammar().parse_interactive()
+    parser = grammar().parse_interactive()
     done = 0
     try:
         for token in tokens:
@@ -96,7 +89,7 @@ def _tree(source: SourceText, tokens: list[Token], vocabulary: Vocabulary) -> Tr
     except UnexpectedToken:
         pass
     # The failed step may have undone part of the stack, so the accepted words are computed again.
-    parser = _grammar().parse_interactive()
+    parser = grammar().parse_interactive()
     for token in tokens[:done]:
         parser.feed_token(token)
     accepts = frozenset(parser.accepts())

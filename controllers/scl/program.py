@@ -6,24 +6,18 @@ a number the script left out.
 """
 
 from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from controllers.scl.ast import (
-    IK,
-    PD,
-    BalanceFeedback,
-    GravityCompensation,
-    Relax,
-    Script,
-    VirtualForce,
-)
-from controllers.scl.errors import ScriptError, SourceText
-from controllers.virtual_forces import base_link, chain
-from jaxsim.model.topology import INDEX, WORLD, Topology
+from controllers.scl.ast import Number, Script, Transition
+from controllers.scl.errors import ScriptError
+from controllers.scl.primitive import Primitive
+from controllers.scl.primitives.registry import PRIMITIVES
+from jaxsim.model.topology import INDEX, Topology
 
-# how a joint's target is found
-INHERIT, JOINT, CHILD, PARENT, RELAX, IK_FIRST, IK_SECOND = range(7)
+INHERIT = -1  # setter of a joint whose target no primitive of the phase sets
 # what of a link's contact a transition waits for
 NO_CONTACT, TOUCHING, ESTABLISHED, LOST, CHANGED = range(5)
 EVENTS = {"touching": TOUCHING, "established": ESTABLISHED, "lost": LOST, "changed": CHANGED}
@@ -33,31 +27,18 @@ EVENTS = {"touching": TOUCHING, "established": ESTABLISHED, "lost": LOST, "chang
 class ScriptProgram:
     """Tables of a script, a static argument to jit.
 
-    P phases, J script joints, V virtual forces, K ik chains, G targets a chain. Equal, and of equal
-    hash, where all tables are.
+    P phases, J script joints, nl links. Equal, and of equal hash, where all tables are.
     """
 
     phase_names: tuple[str, ...]
     count: int  # how many numbers the script has
+    nv: int  # degrees of freedom of the model
     dofs: np.ndarray  # (J,) freedom of each script joint
     child: np.ndarray  # (J,) its links
     parent: np.ndarray  # (J,)
-    mode: np.ndarray  # (P, J) how the target is found
-    angle: np.ndarray  # (P, J) position of the angle [deg]
-    duration: np.ndarray  # (P, J) position of the time [s]
-    strength: np.ndarray  # (P, J) position of the relaxation factor
-    vf_on: np.ndarray  # (P, V) link of application
-    vf_chain: np.ndarray  # (P, V, nv) zero rows: no force
-    vf_force: np.ndarray  # (P, V, 2) positions of the force [N], or of kp, kd
-    vf_balance: np.ndarray  # (P, V) bool: a balance feedback
-    feet: np.ndarray  # (P, nl) bool: bases of the balance feedback
-    gc_base: np.ndarray  # (P, nv) mean link_dofs of the bases of gravity compensation
-    gc_on: np.ndarray  # (P,) bool
-    ik_joints: np.ndarray  # (P, K, 3) script joints: first, second, end; -1: no chain
-    ik_relative: np.ndarray  # (P, K) joint (node) whose place at the start is the origin
-    ik_target: np.ndarray  # (P, K, G, 2) positions of the targets [m]
-    ik_count: np.ndarray  # (P, K) number of targets
-    ik_duration: np.ndarray  # (P, K)
+    kinds: tuple[type[Primitive], ...]  # primitives that the script has
+    tables: tuple[Any, ...]  # the named tuple of arrays of each of them
+    setter: np.ndarray  # (P, J) which of the kinds sets the target, or INHERIT
     after: np.ndarray  # (P,) position of the transition's time [s]
     timed: np.ndarray  # (P,) bool
     event: np.ndarray  # (P,) contact event or NO_CONTACT
@@ -68,14 +49,49 @@ class ScriptProgram:
 
     @property
     def _key(self) -> tuple:
-        values = [getattr(self, field.name) for field in fields(self)]
-        return tuple((v.shape, v.tobytes()) if isinstance(v, np.ndarray) else v for v in values)
+        return tuple(_hashable(getattr(self, each.name)) for each in fields(self))
 
     def __hash__(self) -> int:
         return hash(self._key)
 
     def __eq__(self, other) -> bool:
         return isinstance(other, ScriptProgram) and self._key == other._key
+
+
+def _hashable(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.shape, value.tobytes()
+    return tuple(map(_hashable, value)) if isinstance(value, tuple) else value
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """Script and body for which primitives make their tables."""
+
+    script: Script
+    top: Topology
+
+    @cached_property
+    def joints(self) -> tuple[str, ...]:
+        """(J,) script joints: those with a motor."""
+        return tuple(self.top.joint_names[j] for j in self.top.actuated_joints)
+
+    @property
+    def zero(self) -> int:
+        """Position of a number that the script left out."""
+        return len(self.script.numbers)
+
+    def joint(self, name: str) -> int:
+        """Index of a script joint."""
+        return self.joints.index(name)
+
+    def position(self, number: Number | None) -> int:
+        """Position of a number, ``zero`` for None."""
+        return self.zero if number is None else number.index
+
+    def error(self, primitive: Primitive, message: str, hint: str = "") -> ScriptError:
+        """Error, to be raised, at the place of a primitive in the text."""
+        return self.script.error(primitive.span, message, hint)
 
 
 def compile_script(script: Script, top: Topology) -> ScriptProgram:
@@ -87,154 +103,57 @@ def compile_script(script: Script, top: Topology) -> ScriptProgram:
     """
     if not top.planar:
         raise ValueError("scripts drive planar models only")
-    joints = [top.joint_names[j] for j in top.actuated_joints]
-    children = [top.joint_link[j] for j in top.actuated_joints]
-    zero = len(script.numbers)
-    P, nl, nv = len(script.phases), top.n_links, top.nv
-    rows = [_phase_rows(script, phase, top, joints, zero) for phase in script.phases]
-    V = max([1, *(len(r.forces) for r in rows)])
-    K = max([1, *(len(r.chains) for r in rows)])
-    G = max([1, *(len(c.targets) for r in rows for c in r.chains)])
-    t = dict(
-        mode=np.stack([r.mode for r in rows]),
-        angle=np.stack([r.angle for r in rows]),
-        duration=np.stack([r.duration for r in rows]),
-        strength=np.stack([r.strength for r in rows]),
-        vf_on=np.zeros((P, V), int),
-        vf_chain=np.zeros((P, V, nv)),
-        vf_force=np.full((P, V, 2), zero),
-        vf_balance=np.zeros((P, V), bool),
-        feet=np.zeros((P, nl), bool),
-        gc_base=np.zeros((P, nv)),
-        gc_on=np.zeros(P, bool),
-        ik_joints=np.full((P, K, 3), -1),
-        ik_relative=np.zeros((P, K), int),
-        ik_target=np.full((P, K, G, 2), zero),
-        ik_count=np.ones((P, K), int),
-        ik_duration=np.full((P, K), zero),
-        after=np.full(P, zero),
-        timed=np.zeros(P, bool),
-        event=np.full(P, NO_CONTACT),
-        all_links=np.zeros(P, bool),
-        links=np.zeros((P, nl), bool),
-        target=np.arange(P),
-        last=np.ones(P, bool),
+    compiler = Compiler(script, top)
+    rows = [
+        [(type(p), row) for p in phase.primitives for row in p.rows(compiler)]
+        for phase in script.phases
+    ]
+    present = {kind for phase in rows for kind, _ in phase}
+    kinds = tuple(kind for kind in PRIMITIVES if kind in present)
+    tables = tuple(
+        kind.table([[row for each, row in phase if each is kind] for phase in rows], compiler)
+        for kind in kinds
     )
-    for p, (row, phase) in enumerate(zip(rows, script.phases, strict=True)):
-        for k, (on, along, positions, balance, base) in enumerate(row.forces):
-            t["vf_on"][p, k], t["vf_chain"][p, k] = on, along
-            t["vf_force"][p, k], t["vf_balance"][p, k] = positions, balance
-            t["feet"][p, base] |= balance
-        if row.gravity_bases:
-            t["gc_on"][p] = True
-            t["gc_base"][p] = np.mean([top.link_dofs[b] for b in row.gravity_bases], axis=0)
-        for k, c in enumerate(row.chains):
-            t["ik_joints"][p, k], t["ik_relative"][p, k] = c.joints, c.relative
-            t["ik_target"][p, k, : len(c.targets)] = c.targets
-            t["ik_count"][p, k], t["ik_duration"][p, k] = len(c.targets), c.duration
-        if phase.transition is not None:
-            _transition_row(t, p, phase.transition, top)
+    setter = np.full((len(rows), len(compiler.joints)), INHERIT)
+    for p, phase in enumerate(rows):
+        for kind, row in phase:  # of primitives on one joint the later one counts
+            for joint in kind.joints_of(row):
+                setter[p, joint] = kinds.index(kind)
+    children = [top.joint_link[j] for j in top.actuated_joints]
     return ScriptProgram(
         phase_names=tuple(phase.name for phase in script.phases),
-        count=zero,
+        count=compiler.zero,
+        nv=top.nv,
         dofs=top.actuated_dofs.astype(INDEX),
         child=np.array(children, INDEX),
         parent=np.array([top.link_parent[c] for c in children], INDEX),
-        **t,
+        kinds=kinds,
+        tables=tables,
+        setter=setter,
+        **_transitions(compiler),
     )
 
 
-@dataclass(frozen=True)
-class _Chain:
-    joints: tuple[int, int, int]  # script joints: first, second, end
-    relative: int
-    targets: list[tuple[int, int]]
-    duration: int
-
-
-class _PhaseRows:
-    def __init__(self, n_joints: int, zero: int):
-        self.mode = np.full(n_joints, INHERIT)
-        self.angle = np.full(n_joints, zero)
-        self.duration = np.full(n_joints, zero)
-        self.strength = np.full(n_joints, zero)
-        self.forces: list[tuple[int, np.ndarray, tuple[int, int], bool, int]] = []
-        self.gravity_bases: list[int] = []
-        self.chains: list[_Chain] = []
-
-
-def _phase_rows(script: Script, phase, top: Topology, joints: list[str], zero: int) -> _PhaseRows:
-    """Positions and modes of one phase; of primitives on one joint the later one counts."""
-    row = _PhaseRows(len(joints), zero)
-    modes = {"joint": JOINT, "child": CHILD, "parent": PARENT}
-    for primitive in phase.primitives:
-        if isinstance(primitive, PD):
-            for target in primitive.targets:
-                for name in target.joints:
-                    j = joints.index(name)
-                    row.mode[j], row.angle[j] = modes[target.frame], target.angle.index
-                    row.duration[j] = zero if primitive.time is None else primitive.time.index
-        elif isinstance(primitive, Relax):
-            for name in primitive.joints:
-                j = joints.index(name)
-                row.mode[j], row.strength[j] = RELAX, primitive.strength.index
-        elif isinstance(primitive, VirtualForce):
-            row.forces.append(_force_row(script, primitive, top))
-        elif isinstance(primitive, GravityCompensation):
-            row.gravity_bases.append(top.joint_link[top.joint(primitive.by)])
-        elif isinstance(primitive, IK):
-            for name in primitive.on:
-                limb = _chain_row(script, primitive, name, top, joints, zero)
-                row.mode[limb.joints[0]], row.mode[limb.joints[1]] = IK_FIRST, IK_SECOND
-                row.chains.append(limb)
-    return row
-
-
-def _force_row(script: Script, primitive: VirtualForce, top: Topology):
-    try:
-        base = base_link(top, primitive.on, primitive.by)
-    except ValueError as error:
-        raise _error(script, primitive, str(error)) from None
-    on = top.link(primitive.on)
-    force = primitive.force
-    if isinstance(force, BalanceFeedback):
-        return on, chain(top, on, base), (force.kp.index, force.kd.index), True, base
-    return on, chain(top, on, base), (force[0].index, force[1].index), False, base
-
-
-def _chain_row(script: Script, primitive: IK, name: str, top: Topology, joints, zero) -> _Chain:
-    """The two-link limb that ends at joint ``name`` (a wrist or an ankle)."""
-    limb = _limb(top, name, joints)
-    if limb is None:
-        ends = [joint for joint in joints if _limb(top, joint, joints)]
-        message = (
-            f"ik moves a limb of two links, whose end is a wrist or an ankle; '{name}' ends none"
-        )
-        hint = f"joints that end one: {', '.join(ends) or 'none'}"
-        raise _error(script, primitive, message, hint)
-    return _Chain(
-        joints=tuple(joints.index(top.joint_names[j]) for j in limb),
-        relative=top.joint(primitive.rel),
-        targets=[(x.index, y.index) for x, y in primitive.targets],
-        duration=zero if primitive.time is None else primitive.time.index,
+def _transitions(compiler: Compiler) -> dict[str, np.ndarray]:
+    """Arrays of the transitions after each phase, by their names in the program."""
+    phases, top = compiler.script.phases, compiler.top
+    P = len(phases)
+    t = dict(
+        after=np.full(P, compiler.zero),
+        timed=np.zeros(P, bool),
+        event=np.full(P, NO_CONTACT),
+        all_links=np.zeros(P, bool),
+        links=np.zeros((P, top.n_links), bool),
+        target=np.arange(P),
+        last=np.ones(P, bool),
     )
+    for p, phase in enumerate(phases):
+        if phase.transition is not None:
+            _transition_row(t, p, phase.transition, top)
+    return t
 
 
-def _limb(top: Topology, name: str, joints: list[str]) -> tuple[int, int, int] | None:
-    """Joints first, second and end of the limb that ends at joint ``name``, all of the script.
-
-    Nothing else may hang on its two links: turning them would move more than the end.
-    """
-    end = top.joint(name)
-    second = top.joint_parent[end]
-    first = top.joint_parent[second] if second != WORLD else WORLD
-    if first == WORLD or any(top.joint_names[j] not in joints for j in (first, second, end)):
-        return None
-    branches = top.joint_parent.count(first) > 1 or top.joint_parent.count(second) > 1
-    return None if branches else (first, second, end)
-
-
-def _transition_row(t: dict, p: int, transition, top: Topology) -> None:
+def _transition_row(t: dict, p: int, transition: Transition, top: Topology) -> None:
     t["last"][p], t["target"][p] = False, transition.target
     if transition.time is not None:
         t["timed"][p], t["after"][p] = True, transition.time.index
@@ -243,8 +162,3 @@ def _transition_row(t: dict, p: int, transition, top: Topology) -> None:
         t["all_links"][p] = transition.contact.which == "all"
         for name in transition.contact.links:
             t["links"][p, top.link(name)] = True
-
-
-def _error(script: Script, primitive, message: str, hint: str = "") -> ScriptError:
-    """A ScriptError at a primitive's place in the text."""
-    return SourceText(script.source, script.file).error(primitive.span.start, message, hint)

@@ -1,18 +1,8 @@
 """Kinds of a script's numbers, which determine unit and bounds."""
 
-from collections.abc import Iterator
 from typing import Literal
 
-from controllers.scl.ast import (
-    IK,
-    PD,
-    BalanceFeedback,
-    Number,
-    Primitive,
-    Relax,
-    Script,
-    VirtualForce,
-)
+from controllers.scl.ast import Script
 
 Role = Literal["angle", "time", "force", "gain", "position", "strength"]
 UNITS: dict[Role, str] = {
@@ -30,27 +20,6 @@ def number_roles(script: Script) -> tuple[Role, ...]:
     roles: list[Role] = ["time"] * len(script.numbers)
     for phase in script.phases:
         for primitive in phase.primitives:
-            for number, role in _numbers(primitive):
+            for number, role in primitive.numbers():
                 roles[number.index] = role
     return tuple(roles)
-
-
-def _numbers(primitive: Primitive) -> Iterator[tuple[Number, Role]]:
-    """Numbers of a primitive that are not times, with their kinds."""
-    if isinstance(primitive, PD):
-        for target in primitive.targets:
-            yield target.angle, "angle"
-    elif isinstance(primitive, Relax):
-        yield primitive.strength, "strength"
-    elif isinstance(primitive, IK):
-        for x, z in primitive.targets:
-            yield x, "position"
-            yield z, "position"
-    elif isinstance(primitive, VirtualForce):
-        force = primitive.force
-        if isinstance(force, BalanceFeedback):
-            yield force.kp, "gain"
-            yield force.kd, "gain"
-        else:
-            yield force[0], "force"
-            yield force[1], "force"

@@ -29,3 +29,8 @@ def extent(item: Tree[Token] | Token) -> tuple[int, int]:
     """The offsets at which a token, or the text of a tree, begins and ends."""
     end = (item.end_pos or 0) if isinstance(item, Token) else item.meta.end_pos
     return place(item), end
+
+
+def name_list(names: list[Token]) -> str:
+    """Names for a label, the tail of a long list left out."""
+    return ", ".join(names if len(names) < 5 else [*names[:3], "..."])

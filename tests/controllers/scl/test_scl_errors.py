@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controllers.scl.errors import ScriptError, SourceText
+from controllers.scl.grammar import grammar
 from controllers.scl.load import script_controller
 from controllers.scl.names import Vocabulary
-from controllers.scl.parser import _grammar, parse, parse_file
+from controllers.scl.parser import parse, parse_file
 from jaxsim.characters.planar_human import planar_human
 
 SCRIPTS = Path(__file__).resolve().parents[3] / "controllers" / "scripts"
@@ -338,7 +339,7 @@ def test_positions_with_every_kind_of_line_break():
 PIECES = re.findall(r"\w+|[-+]?[\d.]+|\S", (SCRIPTS / "walk.scl").read_text())
 EXTRA = ["[", "]", "{", "}", "(", ")", ",", ":", "@", "-1", "sb", "gc", "by", "foo", "//", "\n"]
 # Names that only the parser's own messages hold; the short ones may occur in a random text.
-TERMINALS = sorted(t.name for t in _grammar().terminals if len(t.name) > 3)
+TERMINALS = sorted(t.name for t in grammar().terminals if len(t.name) > 3)
 JARGON = re.compile(rf"\b({'|'.join(TERMINALS)})\b|\$END|Token|lark")
 
 

@@ -4,20 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from controllers.scl.ast import (
-    IK,
-    PD,
-    BalanceFeedback,
-    ContactCondition,
-    GravityCompensation,
-    Number,
-    PDTarget,
-    Relax,
-    Script,
-    VirtualForce,
-)
-from controllers.scl.names import KEYWORDS, Vocabulary, plural
-from controllers.scl.parser import _grammar, parse, parse_file
+from controllers.scl.ast import ContactCondition, Number, Script
+from controllers.scl.grammar import grammar, keywords
+from controllers.scl.names import Vocabulary, plural
+from controllers.scl.parser import parse, parse_file
+from controllers.scl.primitives.gravity_compensation import GravityCompensation
+from controllers.scl.primitives.inverse_kinematics import IK
+from controllers.scl.primitives.pd import PD, PDTarget
+from controllers.scl.primitives.relax import Relax
+from controllers.scl.primitives.virtual_force import BalanceFeedback, VirtualForce
 
 SCRIPTS = Path(__file__).resolve().parents[3] / "controllers" / "scripts"
 
@@ -398,7 +393,7 @@ def test_empty_phases_are_numbered(vocabulary):
 
 
 def test_keywords_are_good_phase_names(vocabulary):
-    for word in sorted(KEYWORDS):
+    for word in sorted(keywords()):
         script = parse(f"{{ ({word}) }} finally after 1 backto {word}", vocabulary)
         assert script.phases[0].name == word
         assert script.phases[0].transition.target == 0
@@ -465,9 +460,9 @@ def test_unusable_vocabularies(arguments, message):
         Vocabulary.build(*arguments)
 
 
-def test_keywords_are_those_of_the_grammar():
-    words = {t.pattern.value for t in _grammar().terminals if t.pattern.value.isalpha()}
-    assert words == KEYWORDS
+def test_keywords_are_those_of_thegrammar():
+    words = {t.pattern.value for t in grammar().terminals if t.pattern.value.isalpha()}
+    assert words == keywords()
 
 
 def test_a_vocabulary_is_hashable(vocabulary):

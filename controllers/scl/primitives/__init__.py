@@ -1,0 +1,1 @@
+"""Primitives of the language, one class a file."""
