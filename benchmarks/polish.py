@@ -33,9 +33,7 @@ from jaxsim.characters.planar_human import planar_human
 from jaxsim.simulation.measures import final
 from jaxsim.simulation.pushes import push
 from jaxsim.simulation.step import TimeStepping
-from optimize.problems.defaults import script_in
 from optimize.problems.problem import Problem
-from optimize.problems.ranges import number_range
 from optimize.running.objectives import OBJECTIVES, Objective, Term
 from optimize.scenarios.find import scenario
 from optimize.scenarios.scenario import Scenario
@@ -69,11 +67,11 @@ def script(name: str, objective: str, seconds: float | None = None) -> Problem:
 
 def numbers_of(own: Scenario) -> dict[str, tuple] | None:
     """All numbers of a script that marks none."""
-    text: Any = script_in(own)
-    if text.free_indices():
+    source: Any = own.number_source
+    if source.marked():
         return None
     count = len(own.get("controller.values"))
-    return {f"controller.values[{k}]": number_range(text, k) for k in range(count)}
+    return {f"controller.values[{k}]": source.range_of(k) for k in range(count)}
 
 
 def walk() -> Problem:
@@ -295,7 +293,7 @@ def verdict(kept: dict[str, float], wins: bool) -> list[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("runs/polish"), help="(%(default)s)")
     parser.add_argument("--only", nargs="*", choices=PROBLEMS, metavar="NAME")
     parser.add_argument("--table", action="store_true", help="of what is there, and nothing else")

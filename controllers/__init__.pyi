@@ -26,6 +26,6 @@ from controllers.scl.load import load_script as load_script
 from controllers.scl.load import script_controller as script_controller
 from controllers.scl.load import script_path as script_path
 from controllers.scl.load import shipped_scripts as shipped_scripts
-from controllers.scl.load import vocabulary as vocabulary
+from controllers.scl.names import vocabulary as vocabulary
 from controllers.scl.parser import parse as parse
 from controllers.scl.writer import rewrite as rewrite

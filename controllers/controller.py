@@ -14,6 +14,7 @@ import numpy as np
 from jax import Array
 
 from controllers.numbers import path_of
+from controllers.source import NumberSource
 from jaxsim.model import Model, State
 from jaxsim.simulation.checks import check_controller
 from jaxsim.tree_paths import read, write
@@ -83,6 +84,13 @@ class Controller:
         element out of range, ValueError for a value of another shape.
         """
         return write(self, path_of(self, name), value)
+
+    def number_source(self, files: Mapping[str, str], model: Model) -> NumberSource:
+        """Numbers as the user wrote them: ranges, units and files, for tuning and tables.
+
+        files: name -> text, of the scenario.
+        """
+        return NumberSource()
 
     # ---- phases ------------------------------------------------------------------------------
 
@@ -185,6 +193,9 @@ class Wrapped(Controller):
     @property
     def labels(self) -> Mapping[str, str]:
         return {label: f"inner.{path}" for label, path in self.inner.labels.items()}
+
+    def number_source(self, files: Mapping[str, str], model: Model) -> NumberSource:
+        return self.inner.number_source(files, self.inner_model(model)).under("inner.")
 
     @property
     def phase_names(self) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """Controller of a goal machine: it observes, selects the state, and gives each step its tasks."""
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +16,20 @@ from controllers.goals.compose import Composed
 from controllers.goals.machine import GoalMachine, MachineState
 from controllers.goals.response import Response
 from controllers.goals.sensors import Objects
+from controllers.source import NumberSource, range_around
 from jaxsim.model import Model, ModelError, State
 from jaxsim.simulation.checks import check_array, has_values
 from jaxsim.synthesis.observation import EffectorObservation
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoalNumbers(NumberSource):
+    """Source of weights of goals and numbers of a gait, with their ranges by path."""
+
+    of_goals: Mapping[str, tuple]
+
+    def ranges(self) -> dict[str, tuple]:
+        return {self.prefix + path: spec for path, spec in self.of_goals.items()}
 
 
 @jax.tree_util.register_dataclass
@@ -67,6 +79,15 @@ class GoalController(Controller):
                 else:
                     paths[label] = f"weights{at}"
         return paths | _gaits(self.variables, "variables")
+
+    def number_source(self, files: Mapping[str, str], model: Model) -> NumberSource:
+        """Ranges of the weights that are not 0, and of the numbers of the gait."""
+        weights = np.asarray(self.weights)
+        ranges = {f"weights[{s},{g}]": range_around(weights[s, g]) for s, g in np.argwhere(weights)}
+        gait = getattr(self.variables, "gait", None)
+        for own in dataclasses.fields(gait) if gait is not None else ():
+            ranges[f"variables.gait.{own.name}"] = range_around(getattr(gait, own.name))
+        return GoalNumbers(of_goals=ranges)
 
     @property
     def phase_names(self) -> tuple[str, ...]:

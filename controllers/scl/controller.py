@@ -5,6 +5,7 @@ program's tables by the active phase; one ``where`` changes the phase.
 """
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,8 @@ from jax import Array
 
 from controllers.controller import Controller
 from controllers.pose.pd import clip_torque
+from controllers.scl.names import vocabulary
+from controllers.scl.parser import parse
 from controllers.scl.primitive import ScriptStep
 from controllers.scl.program import (
     CHANGED,
@@ -24,6 +27,8 @@ from controllers.scl.program import (
     TOUCHING,
     ScriptProgram,
 )
+from controllers.scl.source import FILE, ScriptSource
+from controllers.source import NumberSource
 from jaxsim.dynamics.kinematics import plane_angles
 from jaxsim.model import Model, ModelError, State
 from jaxsim.simulation.checks import check_array
@@ -71,6 +76,12 @@ class ScriptController(Controller):
     def labels(self) -> dict[str, str]:
         """Mapping from the label of each number, such as "stance: waist angle", to its path."""
         return {name: f"values[{k}]" for k, name in enumerate(self.names)}
+
+    def number_source(self, files: Mapping[str, str], model: Model) -> NumberSource:
+        """Numbers of the script's text, where the scenario has it."""
+        if FILE not in files:
+            return NumberSource()
+        return ScriptSource(script=parse(files[FILE], vocabulary(model)), model=model)
 
     def replace(self, **changes) -> "ScriptController":
         """A copy with some fields changed."""

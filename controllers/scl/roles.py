@@ -1,5 +1,6 @@
 """Kinds of a script's numbers, which determine unit and bounds."""
 
+import math
 from typing import Literal
 
 from controllers.scl.ast import Script
@@ -13,6 +14,7 @@ UNITS: dict[Role, str] = {
     "position": "m",
     "strength": "1",
 }
+LIMITS: dict[Role, tuple[float, float]] = {"time": (0.0, math.inf), "strength": (0.0, 1.0)}
 
 
 def number_roles(script: Script) -> tuple[Role, ...]:

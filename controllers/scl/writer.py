@@ -35,3 +35,13 @@ def _text(script: Script, number: Number, value: float) -> str:
     if float(text) == float(f"{number.value:.6g}"):
         return script.source[number.span.start : number.span.end]
     return "0" if float(text) == 0 else text
+
+
+def mark_all(script: Script) -> str:
+    """Text of the script with '@' before every number that has none."""
+    pieces, end = [], 0
+    for number in script.numbers:
+        if not number.free:
+            pieces += [script.source[end : number.span.start], "@"]
+            end = number.span.start
+    return "".join([*pieces, script.source[end:]])

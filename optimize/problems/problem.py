@@ -14,7 +14,6 @@ from jaxsim.renamed import renamed_fields
 from jaxsim.simulation.rollout import begin, rollout
 from jaxsim.solvers.status import Status
 from jaxsim.tree_paths import element_name, leaves_by_path, read, resolve, write
-from optimize.problems.defaults import default_numbers
 from optimize.problems.fitness import (
     Evaluation,
     aggregate,
@@ -34,6 +33,21 @@ from optimize.scenarios.sizes import check_sizes
 
 SOUND = "sound_while_standing"  # beside the terms of survival: its motion meant something so long
 WIDEST = 32  # characters whose steps are optimised together on a device: all wait for the slowest
+
+
+def default_numbers(scenario: Scenario) -> dict[str, tuple]:
+    """Default tunables: numbers that the controller's file marks, or else weights and gait.
+
+    Raises ValueError where there are none.
+    """
+    numbers = scenario.number_source.ranges()
+    if not numbers:
+        raise ValueError(
+            f"{scenario.name}: no number is free; mark those of a script with '@', as in"
+            " [waist @30], free every one with free='all' (--free all), or name some, as in"
+            " numbers={'model.friction': (0.4, 1.2)} (--tune model.friction=0.4:1.2)"
+        )
+    return numbers
 
 
 @renamed_fields(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from controllers.controller import Controller
 from controllers.numbers import path_in
+from controllers.source import NumberSource
 from jaxsim.io.toml_table import Table
 from jaxsim.model import Model, State
 from jaxsim.simulation.checks import describe
@@ -94,6 +95,11 @@ class Scenario:
         if name in own:
             return f"controller.{own[name]}"
         return path_in(self.tree, self.labels, name)
+
+    @property
+    def number_source(self) -> NumberSource:
+        """Controller's numbers as the user wrote them, by path."""
+        return self.controller.number_source(self.files, self.model).under("controller.")
 
     def get(self, name: str) -> Any:
         """Read the number, or numbers, of a label or path."""

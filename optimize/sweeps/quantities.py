@@ -5,9 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from controllers.scl.roles import UNITS, Role, number_roles
-from jaxsim.tree_paths import Entry, leaves_by_path, resolve
-from optimize.problems.defaults import script_in
+from jaxsim.tree_paths import Entry, element_name, leaves_by_path, resolve
 from optimize.problems.problem import Problem
 from optimize.scenarios.scenario import Scenario
 from optimize.scenarios.sizes import LEAST, MOST
@@ -52,18 +50,19 @@ LEAVES = {
     "forces.duration": Quantity("s", 0.0),
     "forces.direction": Quantity("rad"),
 }
-OF_ROLES: dict[Role, tuple[float, float]] = {"time": (0.0, INF), "strength": (0.0, 1.0)}
 
 
 def quantity(scenario: Scenario, path: str) -> Quantity:
     """Unit and bounds of the numbers at a path."""
     entry = resolve(path, leaves_by_path(scenario.tree))
-    script = script_in(scenario) if entry.leaf == "controller.values" else None
-    if script is not None:
-        own = number_roles(script)
-        role = own[entry.flat[0]]
-        if all(own[k] == role for k in entry.flat):
-            return Quantity(UNITS[role], *OF_ROLES.get(role, (-INF, INF)))
+    if entry.leaf.startswith("controller."):
+        source = scenario.number_source
+        units, limits = source.units(), source.limits()
+        names = [element_name(entry, flat) for flat in entry.flat]
+        known = {(units.get(name, ""), limits.get(name, (-INF, INF))) for name in names}
+        if len(known) == 1:
+            unit, (least, most) = known.pop()
+            return Quantity(unit, least, most)
     if entry.leaf.startswith("sizes"):
         return Quantity("1", LEAST, MOST)
     return LEAVES.get(entry.leaf.partition("[")[0], Quantity())

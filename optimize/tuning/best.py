@@ -6,12 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from controllers.scl.ast import Script
-from controllers.scl.load import vocabulary
-from controllers.scl.parser import parse
-from controllers.scl.roles import UNITS, number_roles
-from controllers.scl.writer import rewrite
-from optimize.problems.defaults import script_in
 from optimize.problems.problem import Problem
 from optimize.results.folder import RunFolder
 from optimize.running.summary import json_safe
@@ -86,9 +80,9 @@ class Best:
         """
         problem, start = self.problem, self.start or {"best": None, "best_parts": {}}
         start_fitness, begun_parts = before or (start["best"], start["best_parts"])
-        script = script_in(problem.scenario)
-        if script is not None:
-            self.folder.write_text(RunFolder.BEST_SCRIPT, tuned_text(problem, script, x))
+        source = problem.scenario.number_source
+        for name, text in source.files(values_of(problem, x)).items():
+            self.folder.write_text(name, text)
         objective = problem.objective
         terms = [
             {
@@ -110,50 +104,32 @@ class Best:
         self.folder.write_json(RunFolder.BEST, json_safe(content))
 
 
-def tuned_text(problem: Problem, script: Script, x: np.ndarray) -> str:
-    """Text of a script with the numbers of a member x (n,) of the optimiser."""
+def values_of(problem: Problem, x: np.ndarray) -> dict[str, float]:
+    """Numbers of a member x (n,) of the optimiser by path, as the controller's file holds them."""
     after = problem.tunables.decode(np.asarray(x, float))
-    values = np.array(script.values())
-    for k, path in enumerate(problem.tunables.names):
-        if path.startswith("controller.values["):
-            at = int(path[len("controller.values[") : -1])
-            values[at] = after[k]
-    return rewrite(script, values.tolist())
+    values = dict(zip(problem.tunables.names, map(float, after)))
+    return problem.scenario.number_source.rounded(values)
 
 
 def written_values(problem: Problem, x: np.ndarray) -> np.ndarray:
     """Numbers (n,) of a member x (n,), in their units; those of a script as its text has them."""
-    after = np.array(problem.tunables.decode(np.asarray(x, float)), float)
-    script = script_in(problem.scenario)
-    if script is None:
-        return after
-    text = tuned_text(problem, script, x)
-    held = parse(text, vocabulary(problem.scenario.model)).values()
-    for k, path in enumerate(problem.tunables.names):
-        if path.startswith("controller.values["):
-            after[k] = held[int(path[len("controller.values[") : -1])]
-    return after
+    return np.array(list(values_of(problem, x).values()))
 
 
 def numbers_found(problem: Problem, x: np.ndarray) -> dict[str, dict[str, Any]]:
     """Tuned numbers by label or path: unit, bounds, values before and after."""
-    tunables, script = problem.tunables, script_in(problem.scenario)
-    roles = () if script is None else number_roles(script)
-    after, rows = written_values(problem, x), {}
-    for k, path in enumerate(tunables.names):
-        unit, before = None, tunables.initial[k]
-        if script is not None and path.startswith("controller.values["):
-            at = int(path[len("controller.values[") : -1])
-            unit = UNITS[roles[at]]
-            before = script.values()[at]  # as written, not in the search's precision
-        rows[problem.names[k]] = {
-            "unit": unit,
+    tunables, source = problem.tunables, problem.scenario.number_source
+    units, before, after = source.units(), source.values(), values_of(problem, x)
+    return {
+        problem.names[k]: {
+            "unit": units.get(path),
             "lower": tunables.lower[k],
             "upper": tunables.upper[k],
-            "before": before,
-            "after": after[k],
+            "before": before.get(path, tunables.initial[k]),  # not in the search's precision
+            "after": after[path],
         }
-    return rows
+        for k, path in enumerate(tunables.names)
+    }
 
 
 def table_of_runs(

@@ -11,8 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxsim.simulation.pushes import push
-from optimize.problems.defaults import default_numbers, script_in
-from optimize.problems.problem import Problem
+from optimize.problems.problem import Problem, default_numbers
 from optimize.results.folder import RunFolder
 from optimize.scenarios.find import scenario as find_scenario
 from optimize.scenarios.scenario import Scenario
@@ -32,9 +31,8 @@ def build_problem(config: TuneConfig, dt: float | None = None) -> Problem:
     """
     first = scenario_of(config, dt=dt)
     numbers = dict(config.numbers)
-    script = script_in(first)
-    if not numbers or (script is not None and script.free_indices()):
-        numbers = {**default_numbers(first), **numbers}
+    marked = first.number_source.marked()
+    numbers = {**marked, **numbers} if numbers else default_numbers(first)
     others = [
         _problem_of(config, scenario_of(config, dt=dt, changes=own.set), own.pushes, numbers)
         for own in config.variant
@@ -106,7 +104,7 @@ def evaluation_context() -> contextlib.ExitStack:
 def selection_problem(config: TuneConfig, problem: Problem) -> Problem:
     """Problem with the starts that choose among means, and the settings of the final evaluation."""
     with evaluation_context():
-        fine = problem if config.script is None else build_problem(config, config.final_dt)
+        fine = problem if not config.coarse else build_problem(config, config.final_dt)
         first, *others = (
             replace(
                 each, trials=config.checks, seed=each.seed + CHECKED_ON, resample=False,

@@ -16,7 +16,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from controllers.scl.load import free_all, vocabulary
 from jaxsim.fused import choose_backend
 from jaxsim.io.user_code import check_code
 from jaxsim.ranges import within
@@ -185,6 +184,11 @@ class TuneConfig:
         return stages(self.method)
 
     @property
+    def coarse(self) -> bool:
+        """True if the search takes longer steps than the final evaluation: that of a script."""
+        return self.script is not None
+
+    @property
     def values_by_run(self) -> dict[str, np.ndarray]:
         """Settings that differ by run, (runs,) each."""
         return of_runs(self.by_run, self.runs)
@@ -261,9 +265,7 @@ def new_config(
     given = scenario if isinstance(scenario, Scenario) else None
     name = given.name if given else os.fspath(scenario)  # type: ignore[arg-type]
     made = given or find_scenario(name, values.get("set", {}))
-    script = made.files.get(RunFolder.SCRIPT) if given is None else None
-    if script is not None and values.get("free") == "all":
-        script = free_all(script, vocabulary(made.model), name)
+    script = None if given else _script_of(made, values.get("free", DEFAULTS["free"]))
     if "dt" not in values and script is None:
         values["dt"] = float(made.scheme.dt)
     if "generations" not in values:
@@ -282,6 +284,13 @@ def new_config(
         **values,
     )
     return config if config.chunk is not None else replace(config, chunk=_even_chunk(config))
+
+
+def _script_of(scenario: Scenario, free: str) -> str | None:
+    """Text of a scenario's script, for free = "all" with '@' before every number."""
+    if free == "all" and (text := scenario.number_source.text_with_marks()) is not None:
+        return text
+    return scenario.files.get(RunFolder.SCRIPT)
 
 
 def _length(method: str) -> int:
@@ -340,7 +349,7 @@ def _even_chunk(config: TuneConfig) -> int:
 
     A GPU takes all members at once; steps that are optimised go up to ``WIDEST`` together.
     """
-    if config.script is None:
+    if not config.coarse:
         members = config.population * config.trials
         return min(WIDEST, -(-members // jax.local_device_count()))
     if jax.default_backend() != "cpu":
@@ -434,10 +443,7 @@ def _other_scenario(saved: Mapping[str, Any], script: str | None, scenario: Any)
     name = scenario.name if isinstance(scenario, Scenario) else os.fspath(scenario)
     if isinstance(scenario, Scenario) or script is None:
         return [] if name == saved["scenario"] else [f"scenario {saved['scenario']} (now {name})"]
-    made = find_scenario(name, saved["set"])
-    text = made.files.get(RunFolder.SCRIPT)
-    if text is not None and saved["free"] == "all":
-        text = free_all(text, vocabulary(made.model))
+    text = _script_of(find_scenario(name, saved["set"]), saved["free"])
     return [] if text == script else [f"another text of the script ({RunFolder.SCRIPT})"]
 
 

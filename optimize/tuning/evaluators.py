@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from optimize.problems.defaults import default_numbers
 from optimize.problems.fitness import Evaluation
-from optimize.problems.problem import Problem
+from optimize.problems.problem import Problem, default_numbers
 from optimize.tuning.names import OWN, WEIGHTS
 
 GradientFunction = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]

@@ -22,7 +22,6 @@ import numpy as np
 from jaxsim.io.files import try_folder
 from jaxsim.simulation.checks import check_kind
 from optimize.interrupts import defer_interrupts, note_interrupts
-from optimize.problems.defaults import script_in
 from optimize.problems.distributed import distribute
 from optimize.problems.problem import Problem
 from optimize.problems.starts import spread_text
@@ -33,7 +32,7 @@ from optimize.running.cluster import check_cluster, workers
 from optimize.running.simulate import Simulation, run_scenario, write_simulation
 from optimize.running.summary import json_safe
 from optimize.scenarios.scenario import Scenario
-from optimize.tuning.best import BY_SEARCH, Best, table_of_runs, tuned_text
+from optimize.tuning.best import BY_SEARCH, Best, table_of_runs, values_of
 from optimize.tuning.build import (
     build_problem,
     evaluation_context,
@@ -351,7 +350,7 @@ def _finish(
             failed = f"judged {how}, every member failed: {evaluation.count} of the search"
             return dataclasses.replace(nothing, notes=(*notes, failed))
         motion = _motion(config, problem, evaluation.chosen, progress)
-        interrupted = config.script is not None and motion.interrupted
+        interrupted = config.coarse and motion.interrupted
     except KeyboardInterrupt:
         evaluation = None
     if evaluation is None or interrupted:
@@ -386,15 +385,15 @@ def _how(config: TuneConfig, problem: Problem) -> str:
 def _steps_text(config: TuneConfig) -> str:
     steps = f"with steps of {config.final_dt} s"
     if config.resample:
-        return "by the starts that checked it" + (f", {steps}" if config.script is not None else "")
-    return BY_SEARCH if config.script is None else f"{steps} in float64"
+        return "by the starts that checked it" + (f", {steps}" if config.coarse else "")
+    return BY_SEARCH if not config.coarse else f"{steps} in float64"
 
 
 def _final_evaluation(
     config: TuneConfig, problem: Problem, runs: Sequence[EvolutionResult], progress: bool
 ) -> FinalEvaluation:
     """Final evaluation of a search with fixed trials; of a script with the finer step."""
-    if config.script is None:
+    if not config.coarse:
         return evaluate_candidates(
             problem, dataclasses.replace(problem, halve_after=0), runs, progress
         )
@@ -408,15 +407,14 @@ def _motion(config: TuneConfig, problem: Problem, chosen: Candidate, progress: b
 
     A script is simulated as its text in best.scl has it.
     """
-    if config.script is None:
+    if not config.coarse:
         values = np.asarray(problem.tunables.decode(np.asarray(chosen.x, float)))
         found = with_numbers(problem, values, config.objective.seconds)
         return run_scenario(found, progress=progress, backend=config.backend)
-    script = script_in(problem.scenario)
-    assert script is not None
+    (text,) = problem.scenario.number_source.files(values_of(problem, chosen.x)).values()
     alone = config.trials == 1 and not config.variant and not config.resample
     with evaluation_context():
-        fine = scenario_of(config, tuned_text(problem, script, chosen.x), config.final_dt)
+        fine = scenario_of(config, text, config.final_dt)
         if any(path.startswith(("model.", "sizes")) for path in problem.tunables.names):
             values = problem.tunables.decode(np.asarray(chosen.x, float))
             tree = {**problem.scenario.tree, "model": fine.tree["model"]}

@@ -9,8 +9,7 @@ from controllers.pose.pd import PoseController
 from jaxsim.characters.human import articulated_human, start
 from jaxsim.simulation.pushes import push
 from jaxsim.simulation.step import TimeStepping
-from optimize.problems.defaults import default_numbers
-from optimize.problems.problem import Problem
+from optimize.problems.problem import Problem, default_numbers
 from optimize.running.objectives import OBJECTIVES, Objective, Term, user_objective
 from optimize.scenarios.find import scenario
 from optimize.scenarios.scenario import Scenario

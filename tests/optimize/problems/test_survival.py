@@ -12,6 +12,7 @@ from jax import Array
 from jaxsim import neutral_state
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.simulation.health import finite_only
+from jaxsim.simulation.scheme import Scheme
 from jaxsim.solvers.status import Status
 from optimize.problems.survival import UNPHYSICAL, outlast
 from tests.synthesis.hopper import hopper
@@ -28,6 +29,7 @@ class Told:
     """Nothing moves; each step's optimisation says what it is told to say."""
 
     dt = 0.1
+    characters = Scheme.characters
 
     def __init__(self, status, residual):
         self.status, self.residual = jnp.asarray(status), jnp.asarray(residual)

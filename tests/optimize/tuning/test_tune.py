@@ -7,8 +7,10 @@ import jax
 import numpy as np
 import pytest
 
-from controllers.scl.load import free_all, load_script, vocabulary
+from controllers.scl.load import load_script
+from controllers.scl.names import vocabulary
 from controllers.scl.parser import parse
+from controllers.scl.writer import mark_all
 from jaxsim.characters.planar_human import planar_human
 from optimize.problems.problem import Problem
 from optimize.results.folder import RunFolder
@@ -265,12 +267,12 @@ def test_a_member_is_worth_the_mean_of_its_trials(script):
 def test_free_all_marks_every_number_and_nothing_else():
     known = vocabulary(planar_human())
     text = load_script("sit_to_stand_arms", planar_human()).source
-    marked = free_all(text, known)
+    marked = mark_all(parse(text, known))
     assert marked.replace("@", "") == text.replace("@", "")
     script = parse(marked, known)
     assert script.free_indices() == tuple(range(len(script.numbers)))
     assert script.values() == parse(text, known).values()
-    assert free_all(marked, known) == marked
+    assert mark_all(script) == marked
 
 
 def test_free_all_is_an_option(tmp_path):
