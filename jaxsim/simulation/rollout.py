@@ -132,7 +132,7 @@ def _simulate(
     """Run a rollout in plain JAX; arguments as of ``rollout``."""
     state, memory = begin(model, controller, config, state)
     health = initial_health(state) if health is None else health
-    now = Progress(state, memory, initial_folds(measures, state.q.dtype), health)
+    now = SimulationCarry(state, memory, initial_folds(measures, state.q.dtype), health)
 
     def step_once(carry):
         now, worst = carry
@@ -203,8 +203,8 @@ def advance(
 # ---- steps with measures folded over them, for rollouts, searches, verdicts and environments
 
 
-class Progress(NamedTuple):
-    """Progress of a simulation between two steps."""
+class SimulationCarry(NamedTuple):
+    """Simulation between two steps: state, controller memory, folded measures, health."""
 
     state: State
     memory: Any  # of the controller
@@ -226,10 +226,10 @@ def take_step(
     model: Model,
     controller: Any,
     config: Scheme,
-    now: Progress,
+    now: SimulationCarry,
     measures: Mapping[str, Measure],
     pushes: Pushes | None = None,
-) -> tuple[Progress, Sample]:
+) -> tuple[SimulationCarry, Sample]:
     """Advance by one step, fold the measures, and watch for divergence."""
     after, sample = advance(model, controller, config, now.state, now.memory, pushes)
     folded = {
@@ -239,19 +239,19 @@ def take_step(
     health = now.health
     if health is not None:
         health = config.watch(health, model, now.state, sample.obs, after, sample.info)
-    return Progress(after, sample.memory, folded, health), sample
+    return SimulationCarry(after, sample.memory, folded, health), sample
 
 
 def take_steps(
     model: Model,
     controller: Any,
     config: Scheme,
-    start: Progress,
+    start: SimulationCarry,
     steps: int,
     measures: Mapping[str, Measure],
     pushes: Pushes | None = None,
     lasts: Callable[[dict[str, Any]], Array] | None = None,
-) -> Progress:
+) -> SimulationCarry:
     """Take ``steps`` steps from ``start``, or with ``lasts`` as many as the simulation lasts.
 
     lasts: folded measures -> () bool, False where a trial ends early (early stopping); a trial ends
@@ -260,7 +260,7 @@ def take_steps(
     """
     if lasts is None:
 
-        def one(now: Progress, _: Any) -> tuple[Progress, None]:
+        def one(now: SimulationCarry, _: Any) -> tuple[SimulationCarry, None]:
             return take_step(model, controller, config, now, measures, pushes)[0], None
 
         return jax.lax.scan(one, start, length=steps)[0]
@@ -276,7 +276,7 @@ def take_steps(
         folded = _where(counts, after.folded, now.folded)
         going = counts & lasts(folded)
         state, memory = _where(going, after[:2], start[:2])
-        return step + 1, Progress(state, memory, folded, health), going
+        return step + 1, SimulationCarry(state, memory, folded, health), going
 
     first = jnp.zeros((), jnp.int32), start, jnp.asarray(True)
     end = jax.lax.while_loop(lambda c: goes_on(c[0], steps, c[2]), step_while_it_lasts, first)

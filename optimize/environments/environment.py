@@ -26,7 +26,7 @@ from controllers.tracking.reference import Reference
 from controllers.tracking.track import Track
 from jaxsim.model import Model, State
 from jaxsim.simulation.measures import Measure, Sample
-from jaxsim.simulation.rollout import Progress, begin, initial_folds, take_steps
+from jaxsim.simulation.rollout import SimulationCarry, begin, initial_folds, take_steps
 from optimize.environments.checks import check_command, check_no_clip, finite_parts, name_of, scalar
 from optimize.environments.draws import uniform
 from optimize.environments.numbers import Numbers
@@ -256,7 +256,7 @@ class Environment:
             return effort + jnp.sum(torque * torque)
 
         none = jnp.zeros((), at.state.q.dtype)
-        start = Progress(at.state, at.memory, {**at.measured, EFFORT: none})
+        start = SimulationCarry(at.state, at.memory, {**at.measured, EFFORT: none})
         end = take_steps(
             scenario.model, controller, scenario.scheme, start, self.every,
             {**measures, EFFORT: Measure(none, add_effort)}, scenario.forces,

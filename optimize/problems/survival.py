@@ -13,7 +13,7 @@ from jaxsim.model import Model, State
 from jaxsim.simulation.health import initial_health
 from jaxsim.simulation.measures import Measure, Sample
 from jaxsim.simulation.pushes import Pushes
-from jaxsim.simulation.rollout import Progress, RolloutResult, initial_folds, take_steps
+from jaxsim.simulation.rollout import SimulationCarry, RolloutResult, initial_folds, take_steps
 from jaxsim.simulation.scheme import Scheme
 from jaxsim.solvers.status import Status
 
@@ -133,7 +133,7 @@ def outlast(
     every = {"standing": standing_measure(model, scheme), **(measures or {})}
     state, memory = first
     folds = initial_folds(every, state.q.dtype)
-    start = Progress(state, memory, folds, initial_health(state))
+    start = SimulationCarry(state, memory, folds, initial_health(state))
     end = take_steps(
         model, controller, scheme, start, steps, every, forces,
         lasts=lambda folded: folded["standing"].stands,

@@ -19,7 +19,7 @@ from jaxsim.characters.standing import above_standing
 from jaxsim.fused import fuse
 from jaxsim.model import State
 from jaxsim.simulation.measures import Measure, Sample
-from jaxsim.simulation.rollout import Progress, begin, take_steps
+from jaxsim.simulation.rollout import SimulationCarry, begin, take_steps
 from jaxsim.tree_paths import read, write
 from optimize.problems.starts import ANGLE, RATE, sample_values, spread_text, start_states
 from optimize.running.batch import batched
@@ -219,7 +219,7 @@ def _program(
             return jnp.where(sample.state.time >= shared[1], jnp.minimum(low, high), low)
 
         measures = {"low": Measure(jnp.inf, lowest)}
-        start = Progress(state, memory, {"low": low})
+        start = SimulationCarry(state, memory, {"low": low})
         end = take_steps(its.model, its.controller, its.scheme, start, PART, measures, its.forces)
         return (end.state, end.memory), end.folded["low"]
 

@@ -15,7 +15,7 @@ from optimize.problems.problem import Problem, default_numbers
 from optimize.results.folder import RunFolder
 from optimize.scenarios.find import scenario as find_scenario
 from optimize.scenarios.scenario import Scenario
-from optimize.tuning.config import Push, TuneConfig, resumed_config
+from optimize.tuning.config import PelvisPush, TuneConfig, resumed_config
 from optimize.tuning.front import empty_front, load_front
 
 TUNED_ON = 1000  # the first seed of starts: a map of the same seed has others
@@ -48,7 +48,7 @@ def build_problem(config: TuneConfig, dt: float | None = None) -> Problem:
 
 
 def _problem_of(
-    config: TuneConfig, scenario: Scenario, pushes: Sequence[Push], numbers: dict[str, tuple]
+    config: TuneConfig, scenario: Scenario, pushes: Sequence[PelvisPush], numbers: dict[str, tuple]
 ) -> Problem:
     """Problem of one scenario of the run, with its pushes."""
     vary: dict[str, Any] = dict(config.vary)
@@ -73,7 +73,7 @@ def _problem_of(
 
 
 def push_trials(
-    scenario: Scenario, pushes: Sequence[Push | float | Sequence[float]], trials: int, at: float
+    scenario: Scenario, pushes: Sequence[PelvisPush | float | Sequence[float]], trials: int, at: float
 ) -> tuple[Scenario, dict[str, np.ndarray]]:
     """Scenario with one push at the pelvis, and values of it for the trials, in turn.
 
@@ -82,7 +82,7 @@ def push_trials(
     sides = 360.0 * np.arange(DIRECTIONS) / DIRECTIONS
     ways = [
         (one.force, side)
-        for one in map(Push.of, pushes)
+        for one in map(PelvisPush.of, pushes)
         for side in (sides if one.direction is None else [one.direction])
     ]
     force, direction = np.array([ways[k % len(ways)] for k in range(trials)]).T

@@ -37,8 +37,8 @@ SOURCE = "scenario.toml"
 
 
 @dataclass(frozen=True)
-class Push:
-    """Push at the pelvis: a force [N], and the direction it pushes to [deg], None for eight sides.
+class PelvisPush:
+    """PelvisPush at the pelvis: a force [N], and the direction it pushes to [deg], None for eight sides.
 
     Direction 0 is forward, 90 to the left.
     """
@@ -48,7 +48,7 @@ class Push:
 
     @classmethod
     def of(cls, value: Any) -> Self:
-        """Push from a force, or a pair of force and direction. Raises ValueError."""
+        """PelvisPush from a force, or a pair of force and direction. Raises ValueError."""
         if isinstance(value, cls):
             return value
         numbers = np.asarray(value, float)
@@ -70,10 +70,10 @@ class Variant:
     """Further scenario of a run: its settings beside the run's, and its pushes."""
 
     set: Mapping[str, Any]
-    pushes: tuple[Push, ...]
+    pushes: tuple[PelvisPush, ...]
 
     @classmethod
-    def of(cls, value: Any, pushes: tuple[Push, ...]) -> Self:
+    def of(cls, value: Any, pushes: tuple[PelvisPush, ...]) -> Self:
         """Variant from a mapping with settings and pushes, those of the run by default."""
         if isinstance(value, cls):
             return value
@@ -81,7 +81,7 @@ class Variant:
         if unknown or not value.get("set"):
             what = f"there is no {', '.join(sorted(unknown))}" if unknown else "it sets nothing"
             raise ValueError(f"variant {dict(value)}: {what}; give settings, and pushes")
-        own = tuple(Push.of(push) for push in value["pushes"]) if "pushes" in value else pushes
+        own = tuple(PelvisPush.of(push) for push in value["pushes"]) if "pushes" in value else pushes
         return cls(dict(value["set"]), own)
 
     def as_json(self) -> dict[str, Any]:
@@ -103,7 +103,7 @@ class TuneOptions(TypedDict, total=False):
     free: str | None  # "marked": the numbers with '@'; "all": every number
     numbers: Mapping[str, Any] | None  # path or label -> (lower, upper[, scale or "log"])
     vary: Mapping[str, Any] | None  # path or label -> values that trials take in turn
-    pushes: Sequence[Any] | None  # ``Push``, [N] or ([N], [deg]), that trials take in turn
+    pushes: Sequence[Any] | None  # ``PelvisPush``, [N] or ([N], [deg]), that trials take in turn
     pushed_at: float | None  # when they begin [s]
     variant: Sequence[Any] | None  # ``Variant``, or {"set": settings, "pushes": pushes}
     method: str | None  # of ``optimize.tuning.names.stages``: cma, adam@0.1, cma:40,adam:20 ...
@@ -155,7 +155,7 @@ class TuneConfig:
     free: str = "marked"
     numbers: Mapping[str, tuple] = field(default_factory=dict)
     vary: Mapping[str, Any] = field(default_factory=dict)
-    pushes: tuple[Push, ...] = ()
+    pushes: tuple[PelvisPush, ...] = ()
     pushed_at: float = 0.5
     variant: tuple[Variant, ...] = ()
     method: str = "cma"
@@ -238,7 +238,7 @@ DEFAULTS: dict[str, Any] = {
 
 def _plain(value: Any) -> Any:
     """Convert an option to what JSON stores."""
-    if isinstance(value, Push | Variant):
+    if isinstance(value, PelvisPush | Variant):
         return value.as_json()
     if isinstance(value, Mapping):
         return {name: _plain(entry) for name, entry in value.items()}
@@ -299,7 +299,7 @@ def _length(method: str) -> int:
     return DEFAULTS["generations"] if None in counts else sum(filter(None, counts))
 
 
-def _options(options: Mapping[str, Any], pushes: tuple[Push, ...] = ()) -> dict[str, Any]:
+def _options(options: Mapping[str, Any], pushes: tuple[PelvisPush, ...] = ()) -> dict[str, Any]:
     """Options that are not None, by their present names, in the types of ``TuneConfig``.
 
     pushes: those of variants without their own, where ``options`` has none. Raises TypeError for
@@ -312,7 +312,7 @@ def _options(options: Mapping[str, Any], pushes: tuple[Push, ...] = ()) -> dict[
     return _typed({name: v for name, v in options.items() if v is not None}, pushes)
 
 
-def _typed(values: Mapping[str, Any], pushes: tuple[Push, ...] = ()) -> dict[str, Any]:
+def _typed(values: Mapping[str, Any], pushes: tuple[PelvisPush, ...] = ()) -> dict[str, Any]:
     """Values of options, of a caller or of config.json, in the types of ``TuneConfig``.
 
     pushes: those of variants without their own, where ``values`` has none.
@@ -333,7 +333,7 @@ def _typed(values: Mapping[str, Any], pushes: tuple[Push, ...] = ()) -> dict[str
     for name in out.keys() & {"front"}:
         out[name] = tuple(out[name])
     if "pushes" in out:
-        pushes = out["pushes"] = tuple(map(Push.of, out["pushes"]))
+        pushes = out["pushes"] = tuple(map(PelvisPush.of, out["pushes"]))
     if "variant" in out:
         out["variant"] = tuple(Variant.of(each, pushes) for each in out["variant"])
     return out

@@ -13,7 +13,7 @@ from optimize.running.objectives import OBJECTIVES
 from optimize.tuning.config import (
     DEFAULTS,
     OPTIONS,
-    Push,
+    PelvisPush,
     TuneConfig,
     Variant,
     new_config,
@@ -87,7 +87,7 @@ def test_every_option_comes_back_from_its_folder(options, tmp_path):
 def test_options_are_objects_once_they_are_read():
     options = {"pushes": (350.0, (120.0, 90.0)), "variant": [{"set": {"a.b": 1}}], "trials": 2}
     config = new_config("push", "survive", options, [])
-    assert config.pushes == (Push(350.0), Push(120.0, 90.0))
+    assert config.pushes == (PelvisPush(350.0), PelvisPush(120.0, 90.0))
     assert config.variant == (Variant({"a.b": 1}, config.pushes),)
     chain = new_config("push", "survive", {"method": "cma:4,sep-cma:3"}, [])
     assert [stage.name for stage in chain.stages] == ["cma", "sep-cma"] and chain.generations == 7
