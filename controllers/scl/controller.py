@@ -164,17 +164,12 @@ class ScriptController(Controller):
             target, gain_p, gain_d = _targets(step)
         with jax.named_scope("torques"):
             joint_torque = gain_p * (target - angles) - gain_d * state.qd[program.dofs]
-            torque = _on_dofs(program, model, joint_torque) + _added_torques(step)
-        control = clip_torque(model, torque, _on_dofs(program, model, gain_d))
+            torque = step.on_dofs(joint_torque) + _added_torques(step)
+        control = clip_torque(model, torque, step.on_dofs(gain_d))
         steps = memory.phase_steps + 1
         time = steps * jnp.asarray(dt, state.q.dtype)
         memory = dataclasses.replace(memory, wanted=target, phase_steps=steps, phase_time=time)
         return memory, control
-
-
-def _on_dofs(program: ScriptProgram, model: Model, per_joint: Array) -> Array:
-    """Values (J,) of the script joints at their dofs, (nv,), zero elsewhere."""
-    return jnp.zeros(model.topology.nv, per_joint.dtype).at[program.dofs].set(per_joint)
 
 
 def _angles(model: Model, program: ScriptProgram, state: State) -> tuple[Array, Array]:

@@ -31,9 +31,9 @@ Row = TypeVar("Row", bound=tuple)
 SIDED = {"sided": True}
 
 
-def role(name: Role) -> dict[str, Role]:
+def role(kind: Role) -> dict[str, Role]:
     """Metadata of a field with numbers of this role: a Number, a tuple of them, or None."""
-    return {"role": name}
+    return {"role": kind}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,6 +137,11 @@ class ScriptStep:
         part = jnp.clip(safe_divide(self.time, duration), 0.0, 1.0)
         return jnp.where(duration > 0, part, 1.0)
 
+    def on_dofs(self, per_joint: Array) -> Array:
+        """Values (J,) of the script joints at their dofs, (nv,), zero elsewhere."""
+        zeros = jnp.zeros(self.model.topology.nv, per_joint.dtype)
+        return zeros.at[self.program.dofs].set(per_joint)
+
     @property
     def middles(self) -> Array:
         """(J,) middle of the joints' ranges [rad]."""
@@ -175,14 +180,14 @@ def near(angle: Array, middle: Array) -> Array:
     return angle - 2 * jnp.pi * jax.lax.stop_gradient(turns)
 
 
-def _numbers(item: Any, name: Role | None) -> Iterator[tuple[Number, Role]]:
+def _numbers(item: Any, kind: Role | None) -> Iterator[tuple[Number, Role]]:
     if isinstance(item, Number):
-        if name is None:
+        if kind is None:
             raise TypeError("a Number in a field without a role; give it metadata=role(...)")
-        yield item, name
+        yield item, kind
     elif isinstance(item, tuple):
         for entry in item:
-            yield from _numbers(entry, name)
+            yield from _numbers(entry, kind)
     elif is_dataclass(item):
         for each in fields(item):
             yield from _numbers(getattr(item, each.name), each.metadata.get("role"))

@@ -1,6 +1,5 @@
 """Numbers of a script as its text has them."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,7 +8,7 @@ from typing import ClassVar
 from controllers.scl.ast import Script
 from controllers.scl.names import vocabulary
 from controllers.scl.parser import parse
-from controllers.scl.roles import LIMITS, UNITS, Role, number_roles
+from controllers.scl.roles import Role, number_roles
 from controllers.scl.writer import mark_all, rewrite
 from controllers.source import NumberSource
 from jaxsim.model import Model
@@ -38,11 +37,10 @@ class ScriptSource(NumberSource):
         return {self._path(k): self.range_of(k) for k in self.script.free_indices()}
 
     def units(self) -> dict[str, str]:
-        return {self._path(k): UNITS[role] for k, role in enumerate(self._roles)}
+        return {self._path(k): role.unit for k, role in enumerate(self._roles)}
 
     def limits(self) -> dict[str, tuple[float, float]]:
-        none = -math.inf, math.inf
-        return {self._path(k): LIMITS.get(role, none) for k, role in enumerate(self._roles)}
+        return {self._path(k): (role.least, role.most) for k, role in enumerate(self._roles)}
 
     def values(self) -> dict[str, float]:
         return {self._path(k): value for k, value in enumerate(self.script.values())}
@@ -60,21 +58,5 @@ class ScriptSource(NumberSource):
         return mark_all(self.script)
 
     def range_of(self, index: int) -> tuple[float, float, float]:
-        """Range and scale (lower, upper, scale) of a number, from its role.
-
-        Angles may leave the printed value by 90 degrees, forces by 500 N, points by 0.5 m; times
-        lie between 0 and 3 s, strengths between 0 and 1. One unit of the optimiser is one scale.
-        """
-        value = self.script.values()[index]
-        role = self._roles[index]
-        if role == "angle":
-            return value - 90.0, value + 90.0, 45.0
-        if role == "force":
-            return value - 500.0, value + 500.0, 200.0
-        if role == "gain":
-            return 0.0, max(2 * value, 200.0), max(value / 2, 50.0)
-        if role == "time":
-            return 0.0, max(3.0, 2 * value), 0.3
-        if role == "strength":
-            return 0.0, 1.0, 0.2
-        return value - 0.5, value + 0.5, 0.1
+        """Search range and scale (lower, upper, scale) of a number, from its role."""
+        return self._roles[index].search_range(self.script.values()[index])

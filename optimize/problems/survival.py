@@ -13,7 +13,7 @@ from jaxsim.model import Model, State
 from jaxsim.simulation.health import initial_health
 from jaxsim.simulation.measures import Measure, Sample
 from jaxsim.simulation.pushes import Pushes
-from jaxsim.simulation.rollout import SimulationCarry, RolloutResult, initial_folds, take_steps
+from jaxsim.simulation.rollout import RolloutResult, SimulationCarry, initial_folds, take_steps
 from jaxsim.simulation.scheme import Scheme
 from jaxsim.solvers.status import Status
 

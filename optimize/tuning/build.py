@@ -73,7 +73,10 @@ def _problem_of(
 
 
 def push_trials(
-    scenario: Scenario, pushes: Sequence[PelvisPush | float | Sequence[float]], trials: int, at: float
+    scenario: Scenario,
+    pushes: Sequence[PelvisPush | float | Sequence[float]],
+    trials: int,
+    at: float,
 ) -> tuple[Scenario, dict[str, np.ndarray]]:
     """Scenario with one push at the pelvis, and values of it for the trials, in turn.
 

@@ -38,7 +38,7 @@ SOURCE = "scenario.toml"
 
 @dataclass(frozen=True)
 class PelvisPush:
-    """PelvisPush at the pelvis: a force [N], and the direction it pushes to [deg], None for eight sides.
+    """Push at the pelvis: a force [N], and the direction it acts in [deg], None for eight sides.
 
     Direction 0 is forward, 90 to the left.
     """
@@ -48,7 +48,7 @@ class PelvisPush:
 
     @classmethod
     def of(cls, value: Any) -> Self:
-        """PelvisPush from a force, or a pair of force and direction. Raises ValueError."""
+        """Push from a force, or a pair of force and direction. Raises ValueError."""
         if isinstance(value, cls):
             return value
         numbers = np.asarray(value, float)
@@ -81,7 +81,9 @@ class Variant:
         if unknown or not value.get("set"):
             what = f"there is no {', '.join(sorted(unknown))}" if unknown else "it sets nothing"
             raise ValueError(f"variant {dict(value)}: {what}; give settings, and pushes")
-        own = tuple(PelvisPush.of(push) for push in value["pushes"]) if "pushes" in value else pushes
+        own = (
+            tuple(PelvisPush.of(push) for push in value["pushes"]) if "pushes" in value else pushes
+        )
         return cls(dict(value["set"]), own)
 
     def as_json(self) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from controllers.scl.primitive import (
     role,
     stack,
 )
+from controllers.scl.roles import POSITION, TIME
 from controllers.scl.trees import subtree, subtrees, words
 from jaxsim.math.safe import safe_arccos, safe_norm
 from jaxsim.model import Model
@@ -63,10 +64,10 @@ class IK(Primitive):
         "time: 0.35]"
     )
 
-    targets: tuple[tuple[Number, Number], ...] = field(metadata=role("position"))
+    targets: tuple[tuple[Number, Number], ...] = field(metadata=role(POSITION))
     on: tuple[str, ...] = field(metadata=SIDED)
     rel: str = field(metadata=SIDED)
-    time: Number | None = field(metadata=role("time"))
+    time: Number | None = field(metadata=role(TIME))
 
     @classmethod
     def read(cls, tree: Tree[Token], reader: "Reader") -> "IK":

@@ -18,6 +18,7 @@ from controllers.scl.primitive import (
     near,
     role,
 )
+from controllers.scl.roles import ANGLE, TIME
 from controllers.scl.trees import name_list, subtrees, words
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class PDTarget:
     """Joints that track one angle [deg]: of the joint itself, or of a link in the world."""
 
     joints: tuple[str, ...] = field(metadata=SIDED)
-    angle: Number = field(metadata=role("angle"))
+    angle: Number = field(metadata=role(ANGLE))
     frame: Literal["joint", "child", "parent"]
 
 
@@ -59,7 +60,7 @@ PARENT: "parent"
     usage = "PD control reads [hips 40, knees -90 child time: 0.5]"
 
     targets: tuple[PDTarget, ...]
-    time: Number | None = field(metadata=role("time"))
+    time: Number | None = field(metadata=role(TIME))
 
     @classmethod
     def read(cls, tree: Tree[Token], reader: "Reader") -> "PD":

@@ -15,6 +15,7 @@ from controllers.scl.primitive import (
     by_joint,
     role,
 )
+from controllers.scl.roles import STRENGTH
 from controllers.scl.trees import name_list, words
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class Relax(Primitive):
     usage = "relaxed joints read [relax shoulders, elbows strength 0.1]"
 
     joints: tuple[str, ...] = field(metadata=SIDED)
-    strength: Number = field(metadata=role("strength"))
+    strength: Number = field(metadata=role(STRENGTH))
 
     @classmethod
     def read(cls, tree: Tree[Token], reader: "Reader") -> "Relax":

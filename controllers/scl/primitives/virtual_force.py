@@ -11,6 +11,7 @@ from lark import Token, Tree
 
 from controllers.scl.ast import Number
 from controllers.scl.primitive import SIDED, Primitive, ScriptStep, role, stack
+from controllers.scl.roles import FORCE, GAIN
 from controllers.scl.trees import subtree
 from controllers.virtual_forces import balance_force, base_link, chain, virtual_force
 from jaxsim.math.safe import safe_max
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 class BalanceFeedback:
     """`sb(kp, kd)`, stance balance feedback: gains [N/m], [N s/m] of equation 3.4."""
 
-    kp: Number = field(metadata=role("gain"))
-    kd: Number = field(metadata=role("gain"))
+    kp: Number = field(metadata=role(GAIN))
+    kd: Number = field(metadata=role(GAIN))
 
 
 class ForceRow(NamedTuple):
@@ -52,7 +53,7 @@ class VirtualForce(Primitive):
     links = ("on",)
     twice = "its force now acts twice"
 
-    force: tuple[Number, Number] | BalanceFeedback = field(metadata=role("force"))
+    force: tuple[Number, Number] | BalanceFeedback = field(metadata=role(FORCE))
     on: str = field(metadata=SIDED)
     by: str = field(metadata=SIDED)
 
