@@ -6,13 +6,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from controllers.scl.load import script_controller
+from controllers.scl.primitives.registry import PRIMITIVES
 from jaxsim import CHARACTERS
+from jaxsim.characters.planar_human import planar_human, posed
+from jaxsim.simulation.step import TimeStepping, observe
 from optimize import Problem, scenario, simulate
 from optimize.running.objectives import user_objective
 
 TEXT = (Path(__file__).resolve().parents[1] / "CONTRIBUTING.md").read_text("utf-8")
 BLOCKS = re.findall(r"```(python|toml)\n(.*?)```", TEXT, re.S)
-SWING, SCENARIO, GENTLE, GOAL, CHARACTER = (text for _, text in BLOCKS)
+SWING, SCENARIO, GENTLE, GOAL, CHARACTER, PRIMITIVE = (text for _, text in BLOCKS)
 
 
 @pytest.fixture
@@ -25,7 +29,7 @@ def folder(tmp_path):
 
 
 def test_there_are_these_examples():
-    assert [kind for kind, _ in BLOCKS] == ["python", "toml", "python", "python", "python"]
+    assert [kind for kind, _ in BLOCKS] == ["python", "toml", *["python"] * 4]
 
 
 def test_a_controller_and_a_scenario_of_ones_own(folder):
@@ -52,6 +56,23 @@ def test_a_goal_of_ones_own(folder):
     machine = names["ducking"].machine
     assert machine.goals[-1].name == "head"
     assert names["ducking"].get("balance.head") == pytest.approx(0.5)
+
+
+def test_a_primitive_of_ones_own():
+    names: dict = {}
+    exec(PRIMITIVE, names)
+    model = planar_human()
+    PRIMITIVES.append(names["Spring"])
+    try:
+        text = "{ [relax knees strength 0] [spring leftKnee stiffness 40 rest -30] [symm] }"
+        made = script_controller(text, model)
+    finally:
+        PRIMITIVES.remove(names["Spring"])
+    state = posed(model, {"leftKnee": -10.0, "rightKnee": -40.0})
+    obs = observe(model, state, TimeStepping())
+    _, control = made.update(made.init(model, state, obs), model, state, obs, 0.001)
+    torque = [control.torque[model.topology.dof(name)] for name in ("leftKnee", "rightKnee")]
+    np.testing.assert_allclose(torque, 40 * np.deg2rad([-20.0, 10.0]), rtol=1e-5)
 
 
 def test_a_character_of_ones_own():
