@@ -1,5 +1,5 @@
 # make demo    tune a character and open the motion in a browser
-# make test    the tests, docstring examples and notebooks (not those marked slow), on all cores
+# make test    the tests and docstring examples (not those marked slow), on all cores
 # make short   the tests in which versions of Python and JAX show: kernels, physics, gradients,
 #              QPs, synthesis, the command line
 # make test-cuda-emulated   fused kernels for CUDA, run on the CPU (needs gcc and CUDA's cuda.h;

@@ -166,6 +166,7 @@ def test_the_gradient_through_a_landing_is_that_of_xla(hop, options, tolerance):
         np.testing.assert_allclose(x, y, rtol=0, atol=tolerance * scale)
 
 
+@pytest.mark.slow  # tests/fused/test_gradient.py::test_forward_mode_is_refused is by default
 @pytest.mark.usefixtures("x64_module")
 def test_forward_mode_is_refused_with_the_remedy_at_hand(hop):
     scalar, arguments = hop

@@ -112,6 +112,7 @@ def test_it_learns(whole):
     assert len(lines) == 50 and json.loads(lines[-1])["update"] == 49
 
 
+@pytest.mark.slow  # the next one is harsher: it is killed between two checks
 def test_a_run_that_stopped_goes_on_to_the_same_numbers(cart, whole, tmp_path):
     learn(str(cart), tmp_path / "b", updates=25, options=OPTIONS, progress=False)
     again = learn(out=tmp_path / "b", updates=50, resume=True, progress=False)
