@@ -212,8 +212,7 @@ def run_scenario(
     dt = float(scenario.scheme.dt)
     steps, every = timing(scenario.seconds, dt, fps)
     check_objective(objective)
-    top = scenario.model.topology
-    backend = choose_backend(backend or ("fused" if top.planar else "xla"))
+    backend = choose_backend(backend or ("fused" if scenario.model.topology.planar else "xla"))
     run_objective = objective_named(objective) if isinstance(objective, str) else objective
     if run_objective is not None and run_objective.of_survival:
         raise ValueError(
@@ -242,37 +241,45 @@ def run_scenario(
         phases[-1]["end"] = round(end, 6)
     measured = jax.tree.map(np.asarray, run.progress.measured)
     terms = {k[5:]: measured.pop(k) for k in list(measured) if k.startswith("term ")}
-    character = np.array([kind == "character" for kind in scenario.kinds])
     summary = summaries.outcome(scenario, frames, time, measured, failure)
     summary |= {
         "phases": phases,
         **scenario.conditions,
-        "scenario": scenario.name,
-        "total_mass": np.asarray(scenario.model.mass)[character].sum() if character.any() else None,
-        "links": top.n_links,
-        "dofs": top.nv,
+        **_body_entries(scenario),
         **run_conditions(run, end - start, every, dt),
     }
     if run_objective is not None:
         parts = run_objective.parts(terms)
-        total = run_objective.total(parts)
-        summary["objective"] = {
-            "name": run_objective.name,
-            "total": np.asarray(total),
-            "parts": parts,
-        }
+        total = np.asarray(run_objective.total(parts))
+        summary["objective"] = {"name": run_objective.name, "total": total, "parts": parts}
     summary["versions"] = versions()
-    deep = [*mass_ratio_notes(scenario), *depth_notes(measured)]
-    begun_deep = float(measured.get("first_penetration", 0.0))
-    if begun_deep > 1e-3:
-        deep.insert(0, f"shapes overlap by {1e3 * begun_deep:.1f} mm at the start")
-    begins = scenario.conditions.get("start") in (None, "standing")
-    if begins and summary.get("standing") is False and failure is None:
-        deep.append("the character is not standing at the end")
-    deep += unsolved_notes(measured)
-    notes = (*scenario.notes, *deep, *failure_notes(failure, time, run.interrupted))
+    remarks = _remarks(scenario, measured, summary, failure is not None)
+    notes = (*scenario.notes, *remarks, *failure_notes(failure, time, run.interrupted))
     motion = motion_of(scenario, frames, time, summaries.phase_events(phases))
     return Simulation(motion, summaries.json_safe(summary), scenario, notes, run.interrupted)
+
+
+def _body_entries(scenario: Scenario) -> dict[str, Any]:
+    """Entries of the summary that describe scenario and body."""
+    top = scenario.model.topology
+    character = np.array([kind == "character" for kind in scenario.kinds])
+    mass = np.asarray(scenario.model.mass)[character].sum() if character.any() else None
+    return {"scenario": scenario.name, "total_mass": mass, "links": top.n_links, "dofs": top.nv}
+
+
+def _remarks(
+    scenario: Scenario, measured: Mapping[str, Any], summary: Mapping[str, Any], failed: bool
+) -> list[str]:
+    """Notes on a motion: overlaps, light links, a character that does not stand at the end."""
+    remarks = []
+    overlap = float(measured.get("first_penetration", 0.0))
+    if overlap > 1e-3:
+        remarks.append(f"shapes overlap by {1e3 * overlap:.1f} mm at the start")
+    remarks += [*mass_ratio_notes(scenario), *depth_notes(measured)]
+    begins = scenario.conditions.get("start") in (None, "standing")
+    if begins and summary.get("standing") is False and not failed:
+        remarks.append("the character is not standing at the end")
+    return [*remarks, *unsolved_notes(measured)]
 
 
 def check_objective(objective: Objective | str | None) -> None:

@@ -339,41 +339,55 @@ def _finish(
         best.write(worth, evolution.best_parts, evolution.best_x)
     if evolution.interrupted:
         return dataclasses.replace(nothing, notes=tuple(notes))
-    how, interrupted = _how(config, problem), False
     try:
         evaluation = evaluation or _final_evaluation(config, problem, order, progress)
-        if (
-            evaluation.chosen.total is None
-            and evaluation.start.total is None
-            and not config.resample
-        ):
-            failed = f"judged {how}, every member failed: {evaluation.count} of the search"
-            return dataclasses.replace(nothing, notes=(*notes, failed))
+        failed = evaluation.chosen.total is None and evaluation.start.total is None
+        if failed and not config.resample:
+            how = _how(config, problem)
+            notes.append(f"judged {how}, every member failed: {evaluation.count} of the search")
+            return dataclasses.replace(nothing, notes=tuple(notes))
         motion = _motion(config, problem, evaluation.chosen, progress)
         interrupted = config.coarse and motion.interrupted
     except KeyboardInterrupt:
-        evaluation = None
-    if evaluation is None or interrupted:
+        interrupted = True
+    if interrupted or evaluation is None:
         evolution = dataclasses.replace(evolution, interrupted=True)
         return dataclasses.replace(nothing, evolution=evolution, notes=tuple(notes))
+    before, after, remarks = _write_result(run, evaluation, worth)
+    missing = write_simulation(folder, motion, with_files=False).missing
+    notes += [*remarks, *missing]
+    best_x = evaluation.chosen.x
+    return TuneResult(folder.path, evolution, runs, before, after, motion, tuple(notes), best_x)
+
+
+def _write_result(
+    run: _TuningRun, evaluation: FinalEvaluation, worth: float
+) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
+    """Write best.json and result.json; returns the objective before and after, and remarks.
+
+    worth: fitness of the best member as the search computed it.
+    """
+    config, best, objective = run.config, run.best, run.config.objective
+    start, chosen, how = evaluation.start, evaluation.chosen, _how(config, run.problem)
     start_fitness = (best.start or {}).get("best")
+    remarks = []
     if not evaluation.gained:
-        notes.append(
-            nothing_gained(evaluation, how, (start_fitness, worth if np.isfinite(worth) else None))
-        )
-    start, chosen = evaluation.start, evaluation.chosen
+        search = start_fitness, worth if np.isfinite(worth) else None
+        remarks.append(nothing_gained(evaluation, how, search))
     parts = chosen.parts or {}
     best.write(chosen.total, parts, chosen.x, (start.total, start.parts or {}), how)
-    name = config.objective.name
-    first, last = (json_safe(candidate.as_json(name)) for candidate in (start, chosen))
-    weights = config.objective.weights
-    units = {name: config.objective.term(name).unit for name in weights}
-    content = {"judged": how, "handed out": chosen.name, "search": [start_fitness, worth]}
-    content |= {"weights": weights, "units": units, "before": first, "after": last}
-    folder.write_json(RESULT, json_safe(content))
-    missing = write_simulation(folder, motion, with_files=False).missing
-    notes += missing
-    return TuneResult(folder.path, evolution, runs, first, last, motion, tuple(notes), chosen.x)
+    before, after = (json_safe(member.as_json(objective.name)) for member in (start, chosen))
+    content = {
+        "judged": how,
+        "handed out": chosen.name,
+        "search": [start_fitness, worth],
+        "weights": objective.weights,
+        "units": {name: objective.term(name).unit for name in objective.weights},
+        "before": before,
+        "after": after,
+    }
+    run.folder.write_json(RESULT, json_safe(content))
+    return before, after, remarks
 
 
 def _how(config: TuneConfig, problem: Problem) -> str:

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from optimize.problems.ranges import number_range
 
 from controllers.scl.errors import ScriptError
 from controllers.scl.grammar import keywords
@@ -21,7 +22,6 @@ from controllers.scl.writer import rewrite
 from jaxsim.characters.planar_human import planar_human, posed
 from jaxsim.simulation.rollout import rollout
 from jaxsim.simulation.step import TimeStepping, observe
-from optimize.problems.ranges import number_range
 from optimize.scenarios.find import scenario
 from optimize.sweeps.quantities import Quantity, quantity
 
