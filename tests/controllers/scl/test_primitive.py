@@ -7,18 +7,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from optimize.problems.ranges import number_range
 
 from controllers.scl.errors import ScriptError
 from controllers.scl.grammar import keywords
-from controllers.scl.load import free_all, script_controller, vocabulary
-from controllers.scl.names import Vocabulary
+from controllers.scl.load import script_controller
+from controllers.scl.names import Vocabulary, vocabulary
 from controllers.scl.parser import parse
 from controllers.scl.primitive import SIDED, JointTargets, Primitive, by_joint, role
 from controllers.scl.primitives.registry import PRIMITIVES
 from controllers.scl.roles import TIME, Role, number_roles, within
+from controllers.scl.source import ScriptSource
 from controllers.scl.trees import subtree, words
-from controllers.scl.writer import rewrite
+from controllers.scl.writer import mark_all, rewrite
 from jaxsim.characters.planar_human import planar_human, posed
 from jaxsim.simulation.rollout import rollout
 from jaxsim.simulation.step import TimeStepping, observe
@@ -141,11 +141,12 @@ def test_what_the_body_cannot_do_is_named_at_its_place(model):
 def test_its_numbers_are_tuned_by_their_role(model):
     script = parse(TEXT, vocabulary(model))
     assert number_roles(script)[1] == RATIO and number_roles(script)[2] == TIME
-    assert number_range(script, 1) == (-1.5, 2.5, 0.5)
+    source = ScriptSource(script=script, model=model)
+    assert source.range_of(1) == (-1.5, 2.5, 0.5) and source.units()["values[1]"] == RATIO.unit
     assert rewrite(script, [25, 0.75, 0.02]) == TEXT.replace("0.5]", "0.75]").replace(
         "hips 20", "hips 25"
     ).replace("0.01", "0.02")
-    assert free_all(TEXT, vocabulary(model)).count("@") == 3
+    assert mark_all(parse(TEXT, vocabulary(model))).count("@") == 3
     made = scenario("walk", {"controller.text": TEXT, "controller.file": "copy.scl"})
     assert quantity(made, "controller.values[1]") == Quantity("1", -2.0, 2.0)
     assert float(made.get("a: copy leftKnee ratio")) == 0.5
