@@ -17,6 +17,7 @@ from jaxsim.io.toml_table import Table, suggestion
 from jaxsim.io.user_code import UntrustedCode, run_file
 from jaxsim.io.world import World
 from jaxsim.model import Model, ModelError, State
+from jaxsim.model.roles import Point
 from jaxsim.options import REQUIRED, option
 from jaxsim.plugins import Registry
 from jaxsim.simulation.checks import check_controller
@@ -73,7 +74,7 @@ class Registered:
     """A controller together with its phases, files, notes and start, as built from its table.
 
     phases: the name of each, and the condition that ends it; files: name -> text, saved with the
-    results.
+    results; points: effectors that it needs besides those of the character.
     """
 
     controller: Any
@@ -81,6 +82,7 @@ class Registered:
     files: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     state: State | None = None  # where the motion begins, in the place of the scenario's start
+    points: tuple[Point, ...] = ()
 
 
 def controller_of(table: Table, setup: Setup) -> Registered:

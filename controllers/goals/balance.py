@@ -304,3 +304,13 @@ def balance_machine(gait: Gait = Gait()) -> GoalMachine:
         },
         variables=no_step(gait),
     )
+
+
+def check_balances(machine: GoalMachine, what: str, state: str) -> None:
+    """Raise ValueError unless a machine has the states of a balance machine, and not ``state``."""
+    if not {"balance", "relaxFoot", "takeStep"} <= set(machine.states):
+        raise ValueError(
+            f'{what} starts from a balance machine; choose the controller name = "balance"'
+        )
+    if state in machine.states:
+        raise ValueError(f"the machine has {what} already; give one")

@@ -22,7 +22,7 @@ from controllers.goals.starts import hanging
 from controllers.goals.surroundings import STRUCK, WATCHED, dodge, hand_of_another, hands_to_wall
 from controllers.goals.surroundings import flying as seen_flying
 from controllers.goals.swing import Swing, swing_machine
-from controllers.goals.tables import GOALS, ONSET, GoalTable, StrengthKeys, named_goals
+from controllers.goals.tables import GOALS, ONSET, GoalTable, StrengthKeys, with_goals
 from controllers.goals.tasks import reach
 from controllers.registry import Registered, Setup
 from jaxsim.characters.standing import effectors_of
@@ -292,13 +292,12 @@ def goal_controller(
         )
         machine = machine.adding(goal, weight)
         reaches.append(asked)
-    taken = [goal.name for goal in machine.goals]
-    for goal, weight in named_goals(given.goal, taken, setup.model):
-        machine = machine.adding(goal, weight)
+    machine = with_goals(machine, given.goal, setup.model)
     controller = GoalController.of(machine, setup.model, flying(setup))
     return Registered(
         replace(controller, reach_targets=tuple(reaches)),
         tuple((name, "its condition") for name in machine.state_names),
+        points=tuple(point for each in given.goal for point in each.points(setup.model)),
     )
 
 

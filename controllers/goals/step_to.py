@@ -8,12 +8,12 @@ import numpy as np
 from jax import Array
 
 from controllers.goals.balance import (
-    SOLE,
     SWINGS,
     Gait,
     StepState,
     balance_machine,
     bearing_feet,
+    check_balances,
     com_ahead,
     com_is_supported,
     foot,
@@ -50,38 +50,53 @@ def step_to(
     protective steps, and then tries again. Raises ValueError for an unknown foot, and for a mark of
     other than two finite numbers.
     """
+    return adding_step(balance_machine(gait or Gait()), foot_name, place, start)
+
+
+def adding_step(
+    machine: GoalMachine,
+    foot_name: str,
+    place: Sequence[float],
+    start: float = 0.5,
+    name: str = "mark",
+    stride: float | Response = STRIDE,
+) -> GoalMachine:
+    """Balance machine with the states of ``step_to`` added; they have its other goals, too.
+
+    name: of the goal of the foot on its way, stride: its weight or response. Raises ValueError for
+    a machine without the states of a balance machine, or with those of a step to a mark.
+    """
     purpose = _Purpose.of(foot_name, place, start)
-    machine = balance_machine(gait or Gait())
-    upright = {"spine": 70.0, "damping": 0.5, "sole": SOLE}
-    stays = machine.states["balance"].condition
-    over = {**upright, "over": LEAN}
-    added = com_over("over", purpose.stance), _foot_to_mark()
+    check_balances(machine, "a step to a mark", "toMark")
+    balance = machine.states["balance"]
+    over = {goal: weight for goal, weight in balance.goals.items() if goal != "com"}
+    over["over"] = LEAN
     states = {
         **machine.states,
         "balance": replace(
-            machine.states["balance"],
-            condition=lambda obs, step: stays(obs, step) & ~purpose.due(obs),
+            balance,
+            condition=lambda obs, step: balance.condition(obs, step) & ~purpose.due(obs),
         ),
         "shift": GoalState(over, purpose.not_over, purpose.begin),
         "lift": GoalState({**over, "relax": 1.0}, purpose.loaded, purpose.begin),
         "toMark": GoalState(
-            {**over, "mark": STRIDE, "relax": SWINGS},
+            {**over, name: stride, "relax": SWINGS},
             purpose.on_one_foot,
             purpose.lift,
             purpose.watch,
             lambda obs, step: foot(obs, step.swing),
         ),
-        "settle": GoalState({**upright, "com": 5.0}, purpose.settles, purpose.begin),
+        "settle": GoalState(balance.goals, purpose.settles, purpose.begin),
     }
     transitions = {
         **machine.transitions,
-        "balance": ("shift", "lift", "relaxFoot"),
+        "balance": ("shift", "lift", *machine.transitions["balance"]),
         "shift": ("lift", "relaxFoot"),
         "lift": ("toMark", "relaxFoot"),
         "toMark": ("settle", "balance", "takeStep"),
         "settle": ("balance", "relaxFoot"),
     }
-    goals = (*machine.goals, *added)
+    goals = (*machine.goals, com_over("over", purpose.stance), _foot_to_mark(name))
     return replace(machine, goals=goals, states=states, transitions=transitions)
 
 
@@ -152,14 +167,14 @@ class _Purpose:
         return com_is_supported(obs, step) & ~inside
 
 
-def _foot_to_mark() -> Goal:
+def _foot_to_mark(name: str) -> Goal:
     """Goal of a protective step's foot, with a gentler landing."""
     to_place = foot_to_place()
 
     def rows(obs: EffectorObservation, step: StepState):
         return to_place.rows(obs, replace(step, gait=replace(step.gait, sunk=PRESSED)))
 
-    return replace(to_place, name="mark", rows=rows)
+    return replace(to_place, name=name, rows=rows)
 
 
 def sole_middle(obs: EffectorObservation, foot_name: str) -> Array:

@@ -5,42 +5,55 @@ A kind registers with one entry of ``GOALS``: a class that declares the keys, an
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
 from controllers.goals import tasks
 from controllers.goals.everyday import look_at, wave
+from controllers.goals.machine import GoalMachine
 from controllers.goals.response import Response
+from controllers.goals.sitting import DOWN, adding_seat, seat_points
+from controllers.goals.step_to import STRIDE, adding_step
 from controllers.goals.tasks import Goal
 from jaxsim.io.keys import Keys
 from jaxsim.io.toml_table import Table, suggestion
 from jaxsim.model import Model
-from jaxsim.model.roles import HANDS
+from jaxsim.model.roles import FEET, HANDS, Point
 from jaxsim.options import REQUIRED, option
 from jaxsim.plugins import Registry
 
 WEIGHT, ONSET = 2.0, 0.3  # of a goal to reach: its weight, and the time until it has that [s]
 
 
-@dataclass(frozen=True, kw_only=True)
-class StrengthKeys(Keys):
-    """Weight of a goal, or its response."""
+def _weight(meaning: str, shown: str) -> Any:
+    return option(None, meaning, shown=shown, kind=float, above=0.0)
 
-    weight: float | None = option(
-        None, "weight of the goal", shown=f"{WEIGHT:g}", kind=float, above=0.0
-    )
-    time: float | None = option(
+
+def _time(shown: str) -> Any:
+    return option(
         None,
         "in the place of `weight`: [time constant](../guides/goals.md#how-fast-how-firmly) of the"
         " error",
         unit="s",
+        shown=shown,
         kind=float,
         above=0.0,
     )
-    priority: float | None = option(
-        None, "with `time`: priority", shown=f"{Response.priority:g}", kind=float, above=0.0
-    )
+
+
+def _priority(shown: float) -> Any:
+    return option(None, "with `time`: priority", shown=f"{shown:g}", kind=float, above=0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StrengthKeys(Keys):
+    """Weight of a goal, or its response."""
+
+    weight: float | None = _weight("weight of the goal", f"{WEIGHT:g}")
+    time: float | None = _time("none")
+    priority: float | None = _priority(Response.priority)
 
     @property
     def strength(self) -> float | Response:
@@ -49,6 +62,16 @@ class StrengthKeys(Keys):
             return self.weight or WEIGHT
         self.refuse("weight")
         return Response(self.table.number("time", above=0.0), self.priority or Response.priority)
+
+    def strength_or(self, default: Response) -> float | Response:
+        """Weight, or response; ``default`` gives what the file leaves out.
+
+        Raises WorldError where both are given.
+        """
+        if self.time is None and self.priority is None:
+            return self.weight or default
+        self.refuse("weight")
+        return Response(self.time or default.time, self.priority or default.priority)
 
     def refuse(self, key: str) -> None:
         """Raise WorldError for a key that contradicts ``time`` and ``priority``."""
@@ -68,6 +91,17 @@ class GoalTable(StrengthKeys):
     def goal(self, name: str, model: Model) -> Goal:
         """Goal for a model. Raises WorldError where the table does not fit it."""
         raise NotImplementedError
+
+    def add_to(self, machine: GoalMachine, name: str, model: Model) -> GoalMachine:
+        """Machine with the goal in all states. Raises WorldError or ValueError.
+
+        A kind that adds states of its own has this in the place of ``goal``.
+        """
+        return machine.adding(self.goal(name, model), self.strength)
+
+    def points(self, model: Model) -> tuple[Point, ...]:
+        """Effectors that the goal needs besides those of the character."""
+        return ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,6 +172,53 @@ class ComKeys(GoalTable):
         return tasks.com_over(name, lambda *_: jnp.asarray(self.place))
 
 
+@dataclass(frozen=True, kw_only=True)
+class StepToKeys(GoalTable):
+    """Foot that takes one step to a mark on the ground; the controller is `balance`.
+
+    `weight`, `time` and `priority` are of the foot on its way, as `toMark.NAME`.
+    """
+
+    weight: float | None = _weight("weight of the foot on its way", "none")
+    time: float | None = _time(f"{STRIDE.time:g}")
+    priority: float | None = _priority(STRIDE.priority)
+    name: str | None = option(
+        None, "label of its response, `toMark.NAME.time`", shown="the kind", kind=str
+    )
+    foot: str = option(REQUIRED, "foot that steps", kind=str, choices=FEET)
+    place: tuple = option(REQUIRED, "mark on the ground", unit="m", kind=tuple, size=2)
+    start: float = option(0.5, "when it begins", unit="s", least=0.0)
+
+    def add_to(self, machine: GoalMachine, name: str, model: Model) -> GoalMachine:
+        stride = self.strength_or(STRIDE)
+        return adding_step(machine, self.foot, self.place, self.start, name, stride)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SitKeys(GoalTable):
+    """Seat that goes down onto a chair; the controller is `balance`.
+
+    `weight`, `time` and `priority` are of the seat on its way, as `lower.NAME`.
+    """
+
+    weight: float | None = _weight("weight of the seat on its way", "none")
+    time: float | None = _time(f"{DOWN.time:g}")
+    priority: float | None = _priority(DOWN.priority)
+    name: str | None = option(
+        None, "label of its response, `lower.NAME.time`", shown="the kind", kind=str
+    )
+    place: tuple = option(
+        REQUIRED, "where the middle of the seat goes: on top of a chair", unit="m", kind=tuple
+    )
+    start: float = option(0.5, "when it begins", unit="s", least=0.0)
+
+    def add_to(self, machine: GoalMachine, name: str, model: Model) -> GoalMachine:
+        return adding_seat(machine, self.place, self.start, name, self.strength_or(DOWN))
+
+    def points(self, model: Model) -> tuple[Point, ...]:
+        return seat_points(model)
+
+
 GOALS: dict[str, type[GoalTable]] = Registry(
     "jaxsim.goals",
     {
@@ -146,6 +227,8 @@ GOALS: dict[str, type[GoalTable]] = Registry(
         "upright": UprightKeys,
         "pose": PoseKeys,
         "com": ComKeys,
+        "step_to": StepToKeys,
+        "sit": SitKeys,
     },
 )
 
@@ -158,18 +241,16 @@ def part_of(table: Table, key: str, name: str, model: Model) -> int:
         raise table.error(str(error.args[0]), key) from error
 
 
-def named_goals(tables: Sequence[GoalTable], taken: Sequence[str], model: Model) -> list[tuple]:
-    """(goal, weight or response) of each table. Raises WorldError for a name given twice."""
-    goals, names = [], list(taken)
+def with_goals(machine: GoalMachine, tables: Sequence[GoalTable], model: Model) -> GoalMachine:
+    """Machine with the goals of tables added. Raises WorldError for a name given twice."""
     for each in tables:
         name = each.name or each.table.text("kind")
-        if name in names:
+        if name in (goal.name for goal in machine.goals):
             raise each.table.error(f"there is a goal {name!r} already; give another name", "name")
-        names.append(name)
         try:
-            goals.append((each.goal(name, model), each.strength))
+            machine = each.add_to(machine, name, model)
         except ValueError as error:
             if each.table.file in str(error):
                 raise
             raise each.table.error(str(error)) from error
-    return goals
+    return machine

@@ -41,6 +41,12 @@ def bearing(model: Model, parts: Sequence[str]) -> Model:
         for side, way in (("Left", left), ("Right", -left)):
             place = _place(top.shape_kinds[shape], size, frame.T @ forward, frame.T @ way)
             points.append((f"{name}{side}", name, top.shape_names[shape], place))
+    return with_points(model, points)
+
+
+def with_points(model: Model, points: Sequence[Point]) -> Model:
+    """Model with more effectors, see ``Roles.points``."""
+    top = model.topology
     roles = replace(top.roles, points=(*top.roles.points, *points))
     return model.replace(topology=replace(top, roles=roles))
 

@@ -16,6 +16,7 @@ from controllers.goals.controller import GoalController
 from controllers.goals.torques import GoalTorques
 from controllers.pose.registered import Limp
 from controllers.registry import Registered, Setup, controller_of
+from jaxsim.characters.bearing import with_points
 from jaxsim.characters.standing import effectors_of
 from jaxsim.dynamics.effectors import Effectors
 from jaxsim.io.toml_table import Table, WorldError
@@ -79,6 +80,8 @@ def build(world: World, name: str, notes: tuple[str, ...] = ()) -> Scenario:
     setup = Setup(world, built.model, built.state, built.roles)
     registered = _controller(world, setup)
     controller = registered.controller
+    if registered.points:
+        built = replace(built, model=with_points(built.model, registered.points))
     if world.companions:
         controller = _company(world, setup, controller)
     if optimised and not isinstance(controller, GoalController | Company):
@@ -87,7 +90,7 @@ def build(world: World, name: str, notes: tuple[str, ...] = ()) -> Scenario:
             ' goals, such as name = "balance"; for torques choose scheme = "time_stepping"'
         )
     if not optimised and isinstance(controller, GoalController):
-        controller = _torques(world, controller)
+        controller = _torques(world, registered)
     if built.model.topology.n_grips:
         times = [
             jnp.asarray(t, built.model.mass.dtype) for t in (built.grip_close, built.grip_open)
@@ -146,8 +149,13 @@ def _company(world: World, setup: Setup, first: Any) -> Company:
                 f"{world.name}: [[companion]] {companion.name!r}: needs a [companion.controller],"
                 ' such as name = "balance"'
             )
-        own = replace(setup, model=part.of(setup.model))
-        members.append(controller_of(table, own).controller)
+        registered = controller_of(table, replace(setup, model=part.of(setup.model)))
+        if registered.points:
+            raise WorldError(
+                f"{world.name}: [[companion]] {companion.name!r}: its goals need effectors besides"
+                " feet and hands, which only the [character] may have; leave these goals out"
+            )
+        members.append(registered.controller)
     for name, member in zip(("the character", *(c.name for c in world.companions)), members):
         if not isinstance(member, GoalController):
             raise WorldError(
@@ -166,16 +174,17 @@ def _controller(world: World, setup: Setup) -> Registered:
     return controller_of(table, setup)
 
 
-def _torques(world: World, controller: GoalController) -> GoalTorques:
+def _torques(world: World, registered: Registered) -> GoalTorques:
     """Task-based controller for a world that is simulated forward, by torques.
 
     Its model is that of the character and of what is fixed around it.
     """
     own = build_world(replace(world, bodies=(), driven=(), grips=(), pushes=())).model
+    own = with_points(own, registered.points)
     dt = float(world.dt or DT[world.scheme])
     every = max(1, round(float(SynthesisConfig().dt) / dt))
     scheme = PerStepOptimisation.of(own, effectors_of(own), SynthesisConfig(dt=every * dt))
-    return GoalTorques(controller, scheme, own, every=every)
+    return GoalTorques(registered.controller, scheme, own, every=every)
 
 
 def _check_optimised(world: World) -> None:

@@ -161,7 +161,10 @@ def _is_of_file(key: str, values: Mapping[str, Any]) -> bool:
         # Its numbers go by label or path; a plain word, or what the file has, is a key.
         own = values.get("controller")
         held = own if isinstance(own, Mapping) else {}
-        return rest.partition(".")[0] in held or re.fullmatch(r"[^\W\d]\w*", rest) is not None
+        return (
+            re.sub(r"\[\d+\]$", "", rest.partition(".")[0]) in held
+            or re.fullmatch(r"[^\W\d]\w*", rest) is not None
+        )
     return table in TABLES and bool(rest)
 
 
@@ -171,35 +174,42 @@ def _change(values: dict[str, Any], key: str, value: Any) -> None:
     Raises KeyError where one of several tables would have to be named, and for a key below a value
     that is no table.
     """
-    first, _, rest = key.partition(".")
-    if first in TABLES:
-        at = values.setdefault(first, {})
-    else:
-        name, _, index = first.partition("[")
-        tables = values.setdefault(name, [])
-        if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
-            raise KeyError(f"{key}: {name} is no list of [[{name}]] tables")
-        called, dot, more = rest.partition(".")
-        named = [t for t in tables if t.get("name") == called] if dot else []
-        if index:
-            number = int(index.rstrip("]"))
-            if number >= len(tables):
-                raise KeyError(f"{key}: there are {len(tables)} [[{name}]] tables, counted from 0")
-            at = tables[number]
-        elif named:
-            at, rest = named[0], more
-        elif len(tables) == 1:
-            at = tables[0]
+    at, steps = values, key.split(".")
+    while len(steps) > 1:
+        name, _, index = steps[0].partition("[")
+        table = _table(at, key)
+        if at is values and name in ARRAYS:
+            table.setdefault(name, [])
+        if isinstance(table.get(name), list):
+            at, steps = _entry(table[name], name, index, steps[1:], key)
         else:
-            names = [str(t.get("name", f"{name}[{k}]")) for k, t in enumerate(tables)]
-            raise KeyError(
-                f"{key}: there are {len(tables)} [[{name}]] tables"
-                + (f"; name one of {', '.join(names)}" if names else ", and none to change")
-            )
-    *way, last = rest.split(".")
-    for step in way:
-        at = _table(at, key).setdefault(step, {})
-    _table(at, key)[last] = value
+            at, steps = table.setdefault(steps[0], {}), steps[1:]
+    _table(at, key)[steps[0]] = value
+
+
+def _entry(
+    tables: Any, name: str, index: str, steps: list[str], key: str
+) -> tuple[dict[str, Any], list[str]]:
+    """One of the tables of an array, by index, name or kind, and the steps of the key within it.
+
+    Raises KeyError where one of several tables would have to be named.
+    """
+    if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
+        raise KeyError(f"{key}: {name} is no list of [[{name}]] tables")
+    labels = [str(t.get("name", t.get("kind", f"{name}[{k}]"))) for k, t in enumerate(tables)]
+    if index:
+        number = int(index.rstrip("]"))
+        if number >= len(tables):
+            raise KeyError(f"{key}: there are {len(tables)} [[{name}]] tables, counted from 0")
+        return tables[number], steps
+    if len(steps) > 1 and labels.count(steps[0]) == 1:
+        return tables[labels.index(steps[0])], steps[1:]
+    if len(tables) == 1:
+        return tables[0], steps
+    raise KeyError(
+        f"{key}: there are {len(tables)} [[{name}]] tables"
+        + (f"; name one of {', '.join(labels)}" if labels else ", and none to change")
+    )
 
 
 def _table(value: Any, key: str) -> dict[str, Any]:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from controllers.goals.balance import balance_machine
+from controllers.goals.step_to import adding_step
 from controllers.goals.tables import GOALS
 from controllers.policy.observations import OBSERVATIONS
 from controllers.registry import CONTROLLERS, ControllerKeys
@@ -24,8 +26,10 @@ from optimize.cli.scenario_keys import (
 from optimize.cli.scenario_schema import scenario_schema
 from optimize.environments.rewards import REWARDS
 from optimize.environments.terminations import TERMINATIONS
+from optimize.problems.problem import Problem
 from optimize.running.objectives import TERMS, Term
 from optimize.scenarios.find import scenario
+from optimize.sweeps.quantities import quantity
 
 ROOT = Path(__file__).parents[2]
 
@@ -165,9 +169,76 @@ def test_goals_of_a_scenario_have_labels_and_strengths():
     assert names[-4:] == ["look_at", "wave", "nod", "pose"]
 
 
+STEP = {"kind": "step_to", "foot": "rightFoot", "place": [0.35, -0.15]}
+SEAT = {"kind": "sit", "place": [-0.24, 0.0, 0.48], "start": 1.0}
+
+
+def test_a_step_and_a_seat_add_states_to_the_balance():
+    wave = {"kind": "wave", "weight": 4.0}
+    made = scenario("push", {"controller.goal": [wave, STEP, {**SEAT, "weight": 3.0}]})
+    names = ["balance", "relaxFoot", "takeStep"]
+    names += ["shift", "lift", "toMark", "settle", "lower", "sit"]
+    assert list(made.controller.phase_names) == names
+    assert float(made.get("toMark.step_to.time")) == 0.25
+    assert float(made.get("toMark.step_to.priority")) == 10.0
+    assert float(made.get("lower.sit")) == 3.0
+    assert all(float(made.get(f"{name}.wave")) == 4.0 for name in names)
+    assert float(made.get("toMark.spine")) == 70.0 and "toMark.com" not in made.labels
+    assert made.scheme.effectors.of("seat").sum() == 4
+    faster = made.set("toMark.step_to.time", 0.2)
+    assert float(faster.get("toMark.step_to.time")) == pytest.approx(0.2)
+    assert quantity(made, made.path("toMark.step_to.time")).least < 0.2
+    Problem(made, {"toMark.step_to.time": (0.1, 1.0)}, "balance", seconds=0.1, backend="xla")
+    machine = made.controller.machine
+    alone = adding_step(balance_machine(), "rightFoot", (0.35, -0.15))
+    assert alone.weights().shape == (7, 9) and len(machine.states) == 9
+
+
+def test_a_firm_balance_steps_with_its_responses():
+    made = scenario("push", {"controller.firm": True, "controller.goal": [STEP, SEAT]})
+    assert float(made.get("toMark.spine.time")) == pytest.approx(0.3)
+    assert float(made.get("settle.com.priority")) == 100.0
+    assert float(made.get("lower.spine.priority")) == pytest.approx(30 / 70)
+
+
+def test_set_changes_a_goal_by_its_name_kind_or_index(tmp_path):
+    file = tmp_path / "step.toml"
+    file.write_text(
+        (ROOT / "optimize/scenarios/shipped/push.toml").read_text("utf-8")
+        + """
+[[controller.goal]]
+kind = "wave"
+name = "greet"
+[[controller.goal]]
+kind = "step_to"
+foot = "rightFoot"
+place = [0.35, -0.15]
+""",
+        "utf-8",
+    )
+    for key in ("greet", "step_to"):
+        made = scenario(file, {f"controller.goal.{key}.time": 0.4})
+        label = "toMark.step_to.time" if key == "step_to" else "balance.greet.time"
+        assert float(made.get(label)) == pytest.approx(0.4)
+    made = scenario(file, {"controller.goal[1].weight": 5.0})
+    assert float(made.get("toMark.step_to")) == 5.0
+    with pytest.raises(WorldError, match=r"key 'place'.*2 numbers"):
+        scenario(file, {"controller.goal.step_to.place": [1.0, 2.0, 3.0]})
+    with pytest.raises(KeyError, match="name one of greet, step_to"):
+        scenario(file, {"controller.goal.time": 0.4})
+    with pytest.raises(KeyError, match=r"there are 2 .*tables, counted"):
+        scenario(file, {"controller.goal[2].time": 0.4})
+
+
 @pytest.mark.parametrize(
     ("goal", "message"),
     [
+        ({**STEP, "foot": "foot"}, "key 'foot'.*leftFoot"),
+        ({"kind": "step_to", "foot": "leftFoot"}, "key 'place'"),
+        ({**STEP, "weight": 1.0, "priority": 2.0}, "key 'weight'.*one or the other"),
+        ({**STEP, "start": -1.0}, "key 'start'"),
+        ({**STEP, "name": "over"}, "two goals have one name"),
+        ({**SEAT, "place": [0.0, 0.5]}, "key 'place'"),
         ({"kind": "look"}, "did you mean 'look_at'"),
         ({"kind": "look_at"}, "key 'place'"),
         ({"kind": "look_at", "place": [0, 0, 1], "link": "haed"}, "key 'link'"),
@@ -181,6 +252,18 @@ def test_goals_of_a_scenario_have_labels_and_strengths():
 def test_a_wrong_goal_is_named(goal, message):
     with pytest.raises(WorldError, match=message):
         scenario("push", {"controller.goal": [goal]})
+
+
+def test_a_step_starts_from_a_balance_and_is_one(tmp_path):
+    with pytest.raises(WorldError, match='choose the controller name = "balance"'):
+        scenario("one_foot", {"controller.goal": [STEP]})
+    with pytest.raises(WorldError, match="a step to a mark already; give one"):
+        scenario("push", {"controller.goal": [STEP, {**STEP, "name": "again"}]})
+    text = (ROOT / "optimize/scenarios/shipped/holding_hands.toml").read_text("utf-8")
+    goal = '[[companion.controller.goal]]\nkind = "sit"\nplace = [0.0, 0.0, 0.5]\n'
+    (tmp_path / "two.toml").write_text(f"{text}\n{goal}", "utf-8")
+    with pytest.raises(WorldError, match=r"only the \[character\] may have"):
+        scenario(tmp_path / "two.toml")
 
 
 def test_an_earlier_key_is_read_with_a_warning():

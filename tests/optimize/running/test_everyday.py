@@ -42,6 +42,12 @@ shape = "box"
 half_extents = [0.25, 0.3, 0.24]
 pos = [-0.35, 0.0, 0.24]
 """
+SEAT_GOAL = """
+[[controller.goal]]
+kind = "sit"
+place = [-0.24, 0.0, 0.48]
+start = 0.3
+"""
 
 
 def keep(sample):
@@ -121,3 +127,26 @@ def test_a_body_sits_down_and_stays(tmp_path):
     assert info.force[-1, seat, 2].sum() > 0.5 * info.force[-1, :, 2].sum()
     assert np.abs(com[-1] - com[-100]).max() < 0.02 and com[-1, 2] > 0.6
     assert info.root_residual.max() < 5  # [N], as the seat comes to bear
+
+
+def test_a_file_asks_for_a_step_and_a_seat(tmp_path):
+    """The goals of a file do what the machines of Python do; the gaze goes on meanwhile."""
+    (tmp_path / "chair.toml").write_text(CHAIR + SEAT_GOAL)
+    scene = scenario(tmp_path / "chair.toml")
+    position, com, state, info, axis, _ = run(scene, scene.controller.machine, 7.0)
+    seat = scene.scheme.effectors.of(SEAT)
+    assert scene.controller.phase_names[state[-1]] == "sit"
+    assert np.linalg.norm(position[-1, seat].mean(axis=0) - (-0.24, 0.0, 0.48)) < 0.05
+    assert info.force[-1, seat, 2].sum() > 0.5 * info.force[-1, :, 2].sum()
+    assert np.abs(com[-1] - com[-100]).max() < 0.02
+
+    step = {"kind": "step_to", "foot": "rightFoot", "place": [0.35, -0.15], "start": 0.3}
+    gaze = {"kind": "look_at", "place": [2.0, 1.0, 1.6], "time": 0.3}
+    made = scenario("push", {"push.force": 0.0, "controller.goal": [gaze, step]})
+    position, com, state, info, axis, eye = run(made, made.controller.machine, 5.0)
+    names = made.scheme.effectors.names
+    sole = [name.startswith(("rightFootHeel", "rightFootBall")) for name in names]
+    assert np.linalg.norm(position[-1, sole, :2].mean(axis=0) - (0.35, -0.15)) < NEAR
+    assert made.controller.phase_names[state[-1]] == "balance"
+    to = np.array(PLACE) - eye[-1]
+    assert np.rad2deg(np.arccos(axis[-1] @ to / np.linalg.norm(to))) < 5
