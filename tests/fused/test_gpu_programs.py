@@ -127,7 +127,14 @@ def lowered(function: Callable, x, platform: str) -> str:
     return jax.jit(function).trace(x).lower(lowering_platforms=(platform,)).as_text()
 
 
-@pytest.mark.parametrize("name", ENTRIES)
+# The derivative of the iteration has the operations of "rollout" and "gradient of an LCP".
+SLOW = ("gradient, iteration",)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.slow] if n in SLOW else []) for n in ENTRIES],
+)
 def test_a_program_for_cuda_calls_nothing_of_the_host(name):
     function, x = ENTRIES[name]
     exported = export.export(jax.jit(jax.vmap(function)), platforms=("cuda",))(batch(x))

@@ -13,6 +13,7 @@ import pytest
 
 from optimize.environments.draws import member_keys
 from optimize.environments.environment import as_env
+from optimize.environments.table import environment_of
 from optimize.learning.agent import Statistics
 from optimize.learning.kept import StateError, read_state, write_state
 from optimize.learning.learn import learn
@@ -191,6 +192,6 @@ def test_a_policy_rollout_in_one_kernel_is_that_of_xla(x64_module_env):
 
 
 @pytest.fixture(scope="module")
-def x64_module_env(x64_module):
-    human = scenario("planar_human", {"world.dt": 0.002})
-    return as_env(Problem(human, {}, OBJECTIVES["stand"]), reward={"alive": 1.0}, seconds=0.1)
+def x64_module_env(cart, x64_module):
+    """The cart; tests/optimize/environments compares the kernel of a human with XLA."""
+    return environment_of(scenario(str(cart)))

@@ -162,7 +162,8 @@ def test_a_problem_is_swept_with_its_objective_and_goes_on(crate, tmp_path):
         sweep(None, out=out, resume=True)
 
 
-@pytest.mark.parametrize("backend", ["fused", "xla"])
+# Both back ends agree by tests/simulation/test_backends.py.
+@pytest.mark.parametrize("backend", ["fused", pytest.param("xla", marks=pytest.mark.slow)])
 def test_single_trials_are_those_of_their_members(crate, backend):
     judged = Objective("way", 0.01, {"far": 1.0}, terms=(FAR,))
     pulls = {"model.gravity[0]": [-20.0, 0.0, 20.0]}
