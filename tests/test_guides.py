@@ -97,7 +97,7 @@ BEFORE = {
         """,
 }
 SMALL = {
-    "simulate": ["--seconds", "0.02", "--dt", "0.001", "--quiet"],
+    "simulate": ["--seconds", "0.05", "--dt", "0.001", "--quiet"],  # as blocks of Python say
     "tune": ["--generations", "1", "--population", "4", "--seconds", "0.02", "--quiet"],
     "sweep": ["--seconds", "0.02", "--set", "scheme.dt=0.001", "--quiet"],
     "view": ["--quiet"],
