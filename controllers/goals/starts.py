@@ -88,19 +88,9 @@ def check_free(
             if link < 0 or link in but:
                 continue
             local = (points - pos[s]) @ rot[s]
-            inside = depth(body.topology.shape_kinds[s], np.asarray(body.shape_size[s]), local)
+            inside = body.topology.shape_record(s).depth(np.asarray(body.shape_size[s]), local)
             if inside.max() > 0:
                 through = body.topology.link_names[link]
                 raise ModelError(
                     f"hold {name!r} goes {inside.max():.2f} m deep through {through!r}"
                 )
-
-
-def depth(kind: str, size: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Penetration (n,) of points (n, 3) in a shape's frame, negative outside [m]."""
-    if kind == "box":
-        return np.min(size - np.abs(points), axis=1)
-    along = np.clip(points[:, 0], -size[2], size[2])
-    share = (along / size[2] + 1) / 2 if size[2] > 0 else 1.0
-    apart = np.linalg.norm(points - along[:, None] * [1.0, 0.0, 0.0], axis=1)
-    return size[1] + share * (size[0] - size[1]) - apart

@@ -8,6 +8,7 @@ import numpy as np
 from jaxsim.characters.standing import standing_kinematics
 from jaxsim.math.rotation import rotation_matrix
 from jaxsim.model import Model, ModelError
+from jaxsim.model.kinds import ShapeKind
 from jaxsim.model.roles import FEET, HANDS, Point, Vector3
 
 
@@ -39,7 +40,7 @@ def bearing(model: Model, parts: Sequence[str]) -> Model:
         frame = rot[link] @ rotation_matrix(np.asarray(model.shape_quat[shape], float))
         size = np.asarray(model.shape_size[shape], float)
         for side, way in (("Left", left), ("Right", -left)):
-            place = _place(top.shape_kinds[shape], size, frame.T @ forward, frame.T @ way)
+            place = _place(top.shape_record(shape), size, frame.T @ forward, frame.T @ way)
             points.append((f"{name}{side}", name, top.shape_names[shape], place))
     return with_points(model, points)
 
@@ -51,19 +52,7 @@ def with_points(model: Model, points: Sequence[Point]) -> Model:
     return model.replace(topology=replace(top, roles=roles))
 
 
-def _place(kind: str, size: np.ndarray, ahead: np.ndarray, aside: np.ndarray) -> Vector3:
-    """Point between ahead and aside, in shares of the shape's half size as in ``effectors``.
-
-    Of a capsule it is at the end of its axis that is aside, if one is.
-    """
-    between = (ahead + aside) / np.linalg.norm(ahead + aside)
-    if kind == "box":
-        place = np.rint(ahead) + np.rint(aside)
-    elif kind == "sphere":
-        place = between
-    else:
-        radius, half = size[0], np.rint(aside[0]) * size[-1]
-        along = (half + radius * between[0]) / (radius + size[-1])
-        place = np.array([along, *between[1:]])
-    x, y, z = (float(part) for part in np.clip(place, -1.0, 1.0))
+def _place(kind: ShapeKind, size: np.ndarray, ahead: np.ndarray, aside: np.ndarray) -> Vector3:
+    """Point between ahead and aside, in shares of the shape's half size as in ``effectors``."""
+    x, y, z = (float(part) for part in np.clip(kind.between(size, ahead, aside), -1.0, 1.0))
     return x, y, z

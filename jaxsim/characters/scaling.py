@@ -11,7 +11,7 @@ from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.dynamics.rigid import mass_matrix
 from jaxsim.math.rotation import quat_to_matrix
 from jaxsim.model import Model, ModelError
-from jaxsim.model.shapes import BALL_KINDS
+from jaxsim.model.kinds import KINDS
 from jaxsim.model.state import neutral_q
 from jaxsim.model.topology import WORLD, Topology
 
@@ -154,17 +154,12 @@ def _stretched_shapes(model: Model, size: Array) -> dict[str, Array]:
     axes = quat_to_matrix(model.shape_quat)
     along = jnp.sqrt(jnp.sum((size[:, :, None] * axes) ** 2, axis=1))  # (ns, 3)
     x, y, z = along[:, 0], along[:, 1], along[:, 2]
-    radius = jnp.sqrt(y * z)
-    by_kind = {
-        "box": along,
-        "sphere": jnp.stack([jnp.cbrt(x * y * z)] * 3, axis=-1),
-        "capsule": jnp.stack([radius, radius, x], axis=-1),
-        "plane": jnp.ones_like(along),
-    }
-    factor = by_kind["plane"]
-    for kind in ("box", "sphere", "capsule"):
-        same = [k == kind or (kind == "capsule" and k in BALL_KINDS[1:]) for k in top.shape_kinds]
-        factor = jnp.where(np.array(same)[:, None], by_kind[kind], factor)
+    factor = jnp.ones_like(along)
+    for kind in dict.fromkeys(top.shape_kinds):
+        stretch = KINDS[kind].stretch(x, y, z)
+        if stretch is not None:
+            same = np.array([k == kind for k in top.shape_kinds])
+            factor = jnp.where(same[:, None], jnp.stack(stretch, axis=-1), factor)
     return {"shape_pos": model.shape_pos * size, "shape_size": model.shape_size * factor}
 
 

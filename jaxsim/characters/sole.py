@@ -3,7 +3,6 @@
 Plain numpy, on the host, with link_pos (nl, 3) [m] and link_rot (nl, 3, 3) of the standing pose.
 """
 
-from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -79,7 +78,7 @@ def _sole(model: Model, link: int, link_pos: np.ndarray, link_rot: np.ndarray) -
     for shape in _shapes(model, link):
         pos, rot, half = _placed(model, shape)
         rot = link_rot[link] @ rot
-        for share in _lowest(model, shape, rot, half):
+        for share in _lowest(model, shape, rot):
             place = link_pos[link] + link_rot[link] @ pos + rot @ (share * half)
             spots.append(Spot(place, model.topology.shape_names[shape], _rounded(share)))
     if not spots:
@@ -130,28 +129,13 @@ def _placed(model: Model, shape: int) -> tuple[np.ndarray, np.ndarray, np.ndarra
         np.asarray(numbers, float)[shape]
         for numbers in (model.shape_pos, model.shape_quat, model.shape_size)
     )
-    kind = model.topology.shape_kinds[shape]
-    if kind != "box":
-        size = np.array([size[0] + (0 if kind == "sphere" else size[2]), size[0], size[0]])
-    return pos, rotation_matrix(quat), size
+    return pos, rotation_matrix(quat), np.array(model.topology.shape_record(shape).half(size))
 
 
-def _lowest(model: Model, shape: int, rot: np.ndarray, half: np.ndarray) -> list[np.ndarray]:
-    """Lowest points of a shape, in shares of its half size; rot (3, 3): its axes in the world.
-
-    Corners of the face of a box that points down, the lowest point of a sphere, or of each end of a
-    capsule.
-    """
-    down, kind = -rot[2], model.topology.shape_kinds[shape]
-    if kind == "box":
-        face = int(np.argmax(np.abs(down)))
-        corners = map(np.array, product((1.0, -1.0), repeat=3))
-        return [corner for corner in corners if corner[face] == np.sign(down[face])]
-    if kind == "sphere":
-        return [down]
-    *radii, length = np.asarray(model.shape_size, float)[shape]
-    ends = zip((length, -length), radii)
-    return [(np.array([end, 0.0, 0.0]) + radius * down) / half for end, radius in ends]
+def _lowest(model: Model, shape: int, rot: np.ndarray) -> list[np.ndarray]:
+    """Lowest points of a shape, in shares of its half size; rot (3, 3): its axes in the world."""
+    size = np.asarray(model.shape_size, float)[shape]
+    return model.topology.shape_record(shape).lowest(size, -rot[2])
 
 
 def _rounded(vector: np.ndarray) -> Vector3:

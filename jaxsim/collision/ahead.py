@@ -23,12 +23,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jaxsim.collision.box_box import FAR, box_box
+from jaxsim.collision.box_box import FAR
 from jaxsim.collision.contacts import Contacts, shape_poses
-from jaxsim.collision.pairs import ball_box, side_box
-from jaxsim.collision.round_cones import nearest_balls, side_side
+from jaxsim.collision.families import FAMILIES, Family, Touch
 from jaxsim.collision.seams import has_seams, without_seams
-from jaxsim.collision.slots import FAMILIES, contact_slots
+from jaxsim.collision.slots import contact_slots
 from jaxsim.dynamics.kinematics import Kinematics, point_velocity
 from jaxsim.math.rotation import compose, cross, quat_exp, quat_to_matrix
 from jaxsim.math.varying import alike
@@ -66,59 +65,6 @@ class Moving:
         return jnp.stack([self.pos + half, self.pos - half])
 
 
-Touch = tuple[Array, Array, Array]
-"""Points (k, 3), normals (k, 3), gaps (k,) of a pair."""
-
-
-def _ball_box(a: Moving, b: Moving, end: Array) -> Touch:
-    center = a.pos + (1 - 2 * end) * a.size[2] * a.rot[:, 0]
-    radius = jnp.where(end > 0, a.size[1], a.size[0])
-    return _one(ball_box(center, radius, b.pos, b.rot, b.size))
-
-
-def _side_box(a: Moving, b: Moving, end: Array) -> Touch:
-    """Contact of a capsule's side with a box; where an end is nearer, that of the end."""
-    *side, counts = side_box(a.ends(), a.size[:2], b.pos, b.rot, b.size)
-    return jax.tree.map(partial(jnp.where, counts), _one(side), _nearest_end(a, b))
-
-
-def _nearest_end(a: Moving, b: Moving) -> Touch:
-    """Contact of the end of a capsule that is nearer to a box."""
-    first, second = _ball_box(a, b, jnp.zeros(())), _ball_box(a, b, jnp.ones(()))
-    return jax.tree.map(partial(jnp.where, first[2][0] <= second[2][0]), first, second)
-
-
-def _box_box(a: Moving, b: Moving, end: Array) -> Touch:
-    return box_box(a.pos, a.rot, a.size, b.pos, b.rot, b.size)
-
-
-def _ball_ball(a: Moving, b: Moving, end: Array) -> Touch:
-    return _one(nearest_balls(a.ends(), _radii(a), b.ends(), _radii(b)))
-
-
-def _side_side(a: Moving, b: Moving, end: Array) -> Touch:
-    return side_side(a.ends(), _radii(a), b.ends(), _radii(b))
-
-
-def _radii(a: Moving) -> Array:
-    """(2,) radii of the end balls; of a sphere, whose second size is 0, twice its radius."""
-    return jnp.stack([a.size[0], jnp.where(a.size[1] > 0, a.size[1], a.size[0])])
-
-
-def _one(touch) -> Touch:
-    point, normal, gap = touch
-    return point[None], normal[None], gap[None]
-
-
-CURVED = {
-    "ball_box": _ball_box,
-    "side_box": _side_box,
-    "box_box": _box_box,
-    "ball_ball": _ball_ball,
-    "side_side": _side_side,
-}
-
-
 def contacts_ahead(model: Model, kin: Kinematics, contacts: Contacts, dt: Array | float):
     """Contacts with the planes that bound a step dt [s] from the velocities of ``kin``.
 
@@ -126,8 +72,7 @@ def contacts_ahead(model: Model, kin: Kinematics, contacts: Contacts, dt: Array 
     of the step after which the shapes touch as constant.
     """
     slots = contact_slots(model.topology)
-    families = [name for name in CURVED if len(getattr(slots, name))]
-    if not families:
+    if not any(family.ahead and len(slots.rows[family.name]) for family in FAMILIES):
         return contacts
     pos, rot = shape_poses(model, kin)
     moving = _moving(model, kin, pos, rot, dt)
@@ -136,12 +81,12 @@ def contacts_ahead(model: Model, kin: Kinematics, contacts: Contacts, dt: Array 
     sites = point + half, point - half
     parts = []
     first = 0
-    for name, (_, width) in FAMILIES.items():
-        rows = getattr(slots, name)
-        last = first + width * len(rows)
+    for family in FAMILIES:
+        rows = slots.rows[family.name]
+        last = first + family.slots * len(rows)
         mine = tuple(x[first:last] for x in (point, normal, gap, *sites))
-        if name in CURVED and len(rows):
-            mine = _family(name, rows, moving, mine, width)
+        if family.ahead and len(rows):
+            mine = _of_family(family, family.ahead, rows, moving, mine)
         parts.append(mine)
         first = last
     point, normal, gap, *ahead = (jnp.concatenate(x) for x in zip(*parts))
@@ -160,18 +105,18 @@ def _moving(model: Model, kin: Kinematics, pos: Array, rot: Array, dt) -> Moving
     return Moving(pos, rot, model.shape_size, way, turn, carried[:, 0])
 
 
-def _family(name: str, rows: np.ndarray, moving: Moving, mine, width: int):
+def _of_family(family: Family, find: Callable, rows: np.ndarray, moving: Moving, mine):
     """Points, normals, gaps, and the points on both shapes of a family's slots."""
     a, b = (jax.tree.map(lambda x, s=s: x[s], moving) for s in (rows[:, 0], rows[:, -1]))
-    end = jnp.asarray(rows[:, 1] if name == "ball_box" else 0 * rows[:, 0], a.pos.dtype)
-    begin = tuple(x.reshape(len(rows), width, *x.shape[1:]) for x in mine)
+    end = jnp.asarray(rows[:, 1] if family.columns == 3 else 0 * rows[:, 0], a.pos.dtype)
+    begin = tuple(x.reshape(len(rows), family.slots, *x.shape[1:]) for x in mine)
     start = begin[:3]
-    if name == "side_box":  # where an end is nearest its slot is empty
-        near, empty = jax.vmap(_nearest_end)(a, b), begin[2] > FAR / 2
+    if family.empty:  # of a capsule's side, where an end is nearest
+        near, empty = jax.vmap(family.empty)(a, b), begin[2] > FAR / 2
         start = tuple(
             jnp.where(empty[..., *[None] * (x.ndim - 2)], y, x) for x, y in zip(start, near)
         )
-    out = jax.vmap(partial(_ahead, CURVED[name]))(a, b, end, begin, start)
+    out = jax.vmap(partial(_ahead, find))(a, b, end, begin, start)
     return tuple(x.reshape(-1, *x.shape[2:]) for x in out)
 
 

@@ -72,12 +72,10 @@ def effectors(
                 f"effector {name!r}: no link has a shape {shape!r}; there are {', '.join(own)}"
             )
         index = top.shape(shape)
-        size, kind = model.shape_size[index], top.shape_kinds[index]
-        if kind != "box":
-            across = size[0]
-            reach = across if kind == "sphere" else across + size[2]
-            size = jnp.stack([reach, across, across])
-        local = jnp.asarray(place, size.dtype) * size
+        size = model.shape_size[index]
+        half = top.shape_record(index).half(size)
+        half = half if half is size else jnp.stack(half)
+        local = jnp.asarray(place, size.dtype) * half
         positions.append(model.shape_pos[index] + quat_rotate(model.shape_quat[index], local))
         shapes.append(index)
         names.append(name)

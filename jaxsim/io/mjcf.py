@@ -10,7 +10,6 @@ from jaxsim.math.rotation import rotation_matrix
 from jaxsim.model.errors import ModelError
 from jaxsim.model.joints import Q_SIZE, V_SIZE
 from jaxsim.model.model import Model
-from jaxsim.model.shapes import BALL_KINDS
 from jaxsim.model.topology import WORLD, Topology
 
 GROUND = 10.0  # how far the ground of an exported height field goes down [m]
@@ -235,30 +234,21 @@ def _add_geoms(parent: ET.Element, m: _Numbers, top: Topology, link: int) -> Non
 
 def _geoms(m: _Numbers, top: Topology, s: int) -> Iterable[tuple[str, dict[str, str]]]:
     """Name and attributes of each geom that shape ``s`` becomes."""
-    kind, name = top.shape_kinds[s], top.shape_names[s]
+    kind, name = top.shape_record(s), top.shape_names[s]
     pos, quat, size = m["shape_pos"][s], m["shape_quat"][s], m["shape_size"][s]
-    if kind == "plane":
-        yield name, {"type": "plane", "size": "0 0 1", "pos": _text(pos), "quat": _text(quat)}
-    elif kind == "box":
-        yield name, {"type": "box", "size": _text(size), "pos": _text(pos), "quat": _text(quat)}
-    elif kind == "height_field":
-        low = pos + rotation_matrix(quat)[:, 2] * m.heights(top, s).min()
-        yield name, {"type": "hfield", "hfield": name, "pos": _text(low), "quat": _text(quat)}
-    elif kind == "sphere":
-        yield name, {"type": "sphere", "size": _text(size[0]), "pos": _text(pos)}
-    elif kind in BALL_KINDS:
-        if size[0] == size[1]:
-            turned = Placement(pos, quat) @ X_ALONG_Z.inverse()
-            where = {"pos": _text(pos), "quat": _text(turned.quat)}
-            yield name, {"type": "capsule", "size": _text(size[[0, 2]]), **where}
-        else:
-            half = size[2] * rotation_matrix(quat)[:, 0]
-            ends = (pos + half, pos - half)
-            for end in top.ends_of(s):
-                where = {"size": _text(size[end]), "pos": _text(ends[end])}
-                yield f"{name}_{end}", {"type": "sphere", **where}
-    else:
-        raise ModelError(f"shape {name!r}: a {kind} cannot be exported")
+    heights = m.heights(top, s) if kind.grid else np.zeros((0, 0))
+    geoms = kind.geoms(name, size, heights, top.ends_of(s))
+    if geoms is None:
+        raise ModelError(f"shape {name!r}: a {kind.name} cannot be exported")
+    for geom in geoms:
+        attributes = {
+            key: value if isinstance(value, str) else _text(value)
+            for key, value in geom.attributes.items()
+        }
+        place = pos if geom.offset is None else pos + rotation_matrix(quat) @ geom.offset
+        turn = (Placement(pos, quat) @ X_ALONG_Z.inverse()).quat if geom.along_z else quat
+        turned = {"quat": _text(turn)} if geom.turned else {}
+        yield geom.name, {**attributes, "pos": _text(place), **turned}
 
 
 def _add_pairs(root: ET.Element, m: _Numbers, top: Topology) -> None:

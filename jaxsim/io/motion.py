@@ -13,17 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxsim.io.gauges import Gauge
+from jaxsim.model.kinds import KINDS, ShapeKind
 
 ROLES = ("character", "companion", "prop", "driven")
-
-SHAPE_SIZES = {  # kind -> the numbers in `Shape.size`, all in [m]
-    "sphere": ("radius",),
-    "capsule": ("radius", "half_length"),
-    "tapered_capsule": ("radius_0", "radius_1", "half_length"),
-    "box": ("half_x", "half_y", "half_z"),
-    "plane": (),
-    "height_field": ("half_x", "half_y"),
-}
 
 
 class BadFrame(NamedTuple):
@@ -46,14 +38,14 @@ class MotionShape:
     (radius_0) lies at x = +half_length and end 1 (radius_1) at x = -half_length. The normal of
     a plane is its local z axis. A height field has `heights` (nx, ny) along its z axis, evenly over
     x from -half_x to half_x and y likewise, each cell split from corner (i, j) to (i + 1, j + 1).
-    `size` holds the numbers that `SHAPE_SIZES` lists for the kind.
+    `size` holds the lengths that the kind's record names, `ShapeKind.numbers`.
 
     Raises ValueError for an unknown kind, a wrong number of sizes, a negative or non-finite
     size, a quaternion that is not of unit length, and heights that are no grid or that belong to
     another kind.
     """
 
-    kind: str  # one of SHAPE_SIZES
+    kind: str  # one of jaxsim.model.kinds.KINDS
     link: int  # index of the link, -1 for the world
     pos: tuple[float, ...] = (0.0, 0.0, 0.0)  # [m] origin of the shape in the link's frame
     quat: tuple[float, ...] = (1.0, 0.0, 0.0, 0.0)  # orientation in the link's frame, w first
@@ -61,12 +53,12 @@ class MotionShape:
     heights: tuple[tuple[float, ...], ...] = ()  # [m] of a height field
 
     def __post_init__(self) -> None:
-        if self.kind not in SHAPE_SIZES:
-            raise ValueError(f"unknown shape kind {self.kind!r}; known: {', '.join(SHAPE_SIZES)}")
+        if self.kind not in KINDS:
+            raise ValueError(f"unknown shape kind {self.kind!r}; known: {', '.join(KINDS)}")
         object.__setattr__(self, "link", int(self.link))
         for name in ("pos", "quat", "size"):
             object.__setattr__(self, name, _floats(getattr(self, name)))
-        sizes = SHAPE_SIZES[self.kind]
+        sizes = tuple(name for name, _ in self.record.numbers)
         if len(self.pos) != 3 or len(self.quat) != 4:
             raise ValueError(f"{self.kind}: pos needs 3 numbers and quat 4")
         if len(self.size) != len(sizes):
@@ -81,12 +73,22 @@ class MotionShape:
             raise ValueError(f"{self.kind}: quat {self.quat} is not of unit length")
         grid = np.asarray(self.heights, dtype=float)
         good = grid.ndim == 2 and min(grid.shape) >= 2 and np.isfinite(grid).all()
-        if (self.kind == "height_field") != (grid.size > 0) or (grid.size and not good):
+        if self.record.grid != (grid.size > 0) or (grid.size and not good):
             raise ValueError(
                 f"{self.kind}: heights have shape {grid.shape}, a height field needs"
                 " a grid of at least 2 x 2 finite numbers, another kind none"
             )
         object.__setattr__(self, "heights", tuple(map(tuple, grid.tolist())) if grid.size else ())
+
+    @property
+    def record(self) -> ShapeKind:
+        """Record of the shape's kind."""
+        return KINDS[self.kind]
+
+    @property
+    def full_size(self) -> np.ndarray:
+        """(3,) sizes [m] as in a model, which the functions of the record take."""
+        return self.record.unpack(self.size)
 
 
 def _none() -> np.ndarray:

@@ -9,7 +9,8 @@ from jaxsim.io.mujoco_links import BodyPlacement
 from jaxsim.io.mujoco_report import Report, element_names
 from jaxsim.model.builder import ModelBuilder
 from jaxsim.model.errors import ModelError
-from jaxsim.model.shapes import Shape, box, capsule, height_field, plane, sphere
+from jaxsim.model.kinds import KINDS
+from jaxsim.model.shapes import Shape
 
 Pair = tuple[int, int]
 
@@ -92,24 +93,23 @@ def _add_shape(
     mj: Any, builder: ModelBuilder, place: BodyPlacement, g: int, kind: str, name: str
 ) -> str:
     """Add a geom as a shape; returns the reason why the builder refuses it, or ""."""
-    size = mj.geom_size[g]
-    shapes = {
-        "sphere": lambda **options: sphere(size[0], **options),
-        "capsule": lambda **options: capsule(size[0], size[1], **options),
-        "box": lambda **options: box(size, **options),
-        "plane": plane,
-        "hfield": lambda **options: height_field(*_grid(mj, int(mj.geom_dataid[g])), **options),
-    }
-    if kind not in shapes:
+    record = {each.geom_type: each for each in KINDS.values() if each.geom_type}.get(kind)
+    if record is None:
         return f"geoms of type {kind}"
+    size, heights = mj.geom_size[g], ()
+    if record.grid:
+        heights, size = _grid(mj, int(mj.geom_dataid[g]))
     frame = place.frame @ Placement(mj.geom_pos[g], mj.geom_quat[g])
-    if kind == "capsule":
+    if record.along_z:
         frame = frame @ X_ALONG_Z
-    shape: Shape = shapes[kind](
+    shape = Shape(
+        kind=record.name,
+        size=record.size_of_geom(size),
         pos=tuple(frame.pos.tolist()),
         quat=tuple(frame.quat.tolist()),
         friction=float(mj.geom_friction[g, 0]),
         name=name,
+        heights=heights,
     )
     try:
         builder.add_shape(place.link, shape)
@@ -119,12 +119,13 @@ def _add_shape(
     return ""
 
 
-def _grid(mj: Any, field: int) -> tuple[np.ndarray, np.ndarray]:
-    """Heights (nx, ny) and half extents (2,) of a height field [m]; MuJoCo has y along rows."""
+def _grid(mj: Any, field: int) -> tuple[tuple[tuple[float, ...], ...], np.ndarray]:
+    """Heights (nx, ny) and sizes (4,) of a height field [m]; MuJoCo has y along rows."""
     rows, columns = mj.hfield_nrow[field], mj.hfield_ncol[field]
     first = mj.hfield_adr[field]
     data = mj.hfield_data[first : first + rows * columns].reshape(rows, columns)
-    return data.T.astype(float) * mj.hfield_size[field, 2], mj.hfield_size[field, :2]
+    heights = data.T.astype(float) * mj.hfield_size[field, 2]
+    return tuple(map(tuple, heights.tolist())), mj.hfield_size[field]
 
 
 def _add_pairs(

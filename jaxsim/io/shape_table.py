@@ -1,7 +1,9 @@
 """Reader of the keys of a shape, which follow from its kind, in ``[[fixed]]``, ``[[body]]`` and
 ``[[driven]]``."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -9,17 +11,13 @@ import numpy as np
 from jaxsim.io.height_maps import GENERATORS
 from jaxsim.io.keys import Keys
 from jaxsim.io.toml_table import Table, is_number
-from jaxsim.io.world import ZERO
 from jaxsim.model import Shape
-from jaxsim.options import REQUIRED, option
+from jaxsim.model.kinds import KINDS, SOLIDS, ShapeKind
+from jaxsim.options import REQUIRED, option, options_of
 
 MOST_ROWS = 1024  # of heights that a generator makes
 KIND = "kind of the [shape](#shapes)"
 Grid = tuple[tuple[float, ...], ...]
-
-
-def _length(meaning: str, **options: Any) -> Any:
-    return option(REQUIRED, meaning, unit="m", kind=float, above=0.0, **options)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,75 +35,11 @@ class ShapeKeys(Keys):
         0.0, "in a contact, the larger of the two shapes' values", least=0.0, most=1.0
     )
 
-    @property
-    def size(self) -> Any:
-        """Numbers (3,) of the shape [m], see ``Shape``."""
-        return ZERO
-
-    def heights_of(self) -> Grid:
-        """Heights of a height field [m], else none."""
-        return ()
-
 
 @dataclass(frozen=True, kw_only=True)
-class SphereKeys(ShapeKeys):
-    """Sphere."""
+class GridKeys:
+    """Grid of heights, by rows of numbers or a generator."""
 
-    radius: float = _length("radius")
-
-    @property
-    def size(self) -> Any:
-        return (self.radius, 0.0, 0.0)
-
-
-@dataclass(frozen=True, kw_only=True)
-class CapsuleKeys(ShapeKeys):
-    """Capsule along its x axis."""
-
-    radius: float = _length("radius")
-    half_length: float = _length("half of its segment")
-
-    @property
-    def size(self) -> Any:
-        return (self.radius, self.radius, self.half_length)
-
-
-@dataclass(frozen=True, kw_only=True)
-class TaperedCapsuleKeys(ShapeKeys):
-    """Capsule along its x axis with two radii."""
-
-    radius0: float = _length("radius of its end at +x")
-    radius1: float = _length("radius of its end at -x")
-    half_length: float = _length("half of its segment")
-
-    @property
-    def size(self) -> Any:
-        return (self.radius0, self.radius1, self.half_length)
-
-
-@dataclass(frozen=True, kw_only=True)
-class BoxKeys(ShapeKeys):
-    """Box."""
-
-    half_extents: tuple = option(REQUIRED, "half of its edges", unit="m", kind=tuple, above=0.0)
-
-    @property
-    def size(self) -> Any:
-        return self.half_extents
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlaneKeys(ShapeKeys):
-    """Half space below a plane, whose normal is its z axis."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class HeightFieldKeys(ShapeKeys):
-    """Height field over a rectangle, by rows of heights or a generator."""
-
-    half_extents: tuple = option(
-        REQUIRED, "half of its edges along x and y", unit="m", kind=tuple, size=2, above=0.0
-    )
     heights: Any = option(
         None,
         "rows along x of numbers along y",
@@ -129,34 +63,29 @@ class HeightFieldKeys(ShapeKeys):
     columns: int = option(16, "of the generator, along y", least=2, most=MOST_ROWS)
     seed: int = option(0, "of the generator", least=0)
 
-    @property
-    def size(self) -> Any:
-        return (*self.half_extents, 0.0)
 
-    def heights_of(self) -> Grid:
-        if (self.heights is None) == (self.generator is None):
-            raise self.table.error("give either heights or a generator")
-        if self.generator is not None:
-            height = self.table.number("height", above=0.0)
-            make = GENERATORS[self.generator]
-            grid = make(rows=self.rows, columns=self.columns, height=height, seed=self.seed)
-        else:
-            for key in ("height", "rows", "columns", "seed"):
-                if self.table.has(key):
-                    raise self.table.error("is of a generator; leave it out", key)
-            grid = np.array(_rows(self.table, self.heights), float)
-        return tuple(map(tuple, grid.tolist()))
+@cache
+def shape_keys(kind: ShapeKind) -> type[ShapeKeys]:
+    """Record of all keys of a kind of shape: its sizes, a grid of heights, friction."""
+    bases = (kind.keys, ShapeKeys) if not kind.grid else (GridKeys, kind.keys, ShapeKeys)
+    record = type(kind.keys.__name__, bases, {"__doc__": type(kind).__doc__})
+    return dataclass(frozen=True, kw_only=True)(record)  # type: ignore[return-value]
 
 
-SHAPES: dict[str, type[ShapeKeys]] = {
-    "sphere": SphereKeys,
-    "capsule": CapsuleKeys,
-    "tapered_capsule": TaperedCapsuleKeys,
-    "box": BoxKeys,
-    "plane": PlaneKeys,
-    "height_field": HeightFieldKeys,
-}
-SOLIDS = ("sphere", "capsule", "tapered_capsule", "box")
+class _ShapeRecords(Mapping[str, type[ShapeKeys]]):
+    """Record of the keys of each registered kind, by name."""
+
+    def __getitem__(self, name: str) -> type[ShapeKeys]:
+        return shape_keys(KINDS[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(KINDS)
+
+    def __len__(self) -> int:
+        return len(KINDS)
+
+
+SHAPES = _ShapeRecords()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,15 +96,33 @@ class ShapedKeys(Keys):
 
     def shape_of(self, friction: float, **placed: Any) -> Shape:
         """Shape at a place; friction: where the table gives none. Raises WorldError."""
-        keys = SHAPES[self.shape].read(self.table)
+        kind, keys = KINDS[self.shape], SHAPES[self.shape].read(self.table)
+        size = kind.size(**{o.field: getattr(keys, o.field) for o in options_of(kind.keys)})
         return Shape(
             self.shape,
-            keys.size,
-            heights=keys.heights_of(),
+            size,
+            heights=_heights(keys) if kind.grid else (),
             friction=friction if keys.friction is None else keys.friction,
             restitution=keys.restitution,
             **placed,
         )
+
+
+def _heights(keys: Any) -> Grid:
+    """Heights [m] of ``GridKeys``."""
+    table: Table = keys.table
+    if (keys.heights is None) == (keys.generator is None):
+        raise table.error("give either heights or a generator")
+    if keys.generator is not None:
+        height = table.number("height", above=0.0)
+        make = GENERATORS[keys.generator]
+        grid = make(rows=keys.rows, columns=keys.columns, height=height, seed=keys.seed)
+    else:
+        for key in ("height", "rows", "columns", "seed"):
+            if table.has(key):
+                raise table.error("is of a generator; leave it out", key)
+        grid = np.array(_rows(table, keys.heights), float)
+    return tuple(map(tuple, grid.tolist()))
 
 
 def _rows(table: Table, rows: Any) -> list[list[float]]:

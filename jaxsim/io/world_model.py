@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxsim.dynamics.kinematics import forward_kinematics
-from jaxsim.io.solids import solid
 from jaxsim.io.toml_table import WorldError, suggestion
 from jaxsim.io.world import Body, CharacterSpec, Grip, World
 from jaxsim.io.world_character import (
@@ -135,7 +134,7 @@ def _builder(world: World, mover: Placed | None, companions: list[Placed]) -> Mo
     for one, placed in zip(world.companions, companions):
         add_model(builder, placed.model, world_shapes=False, prefix=f"{one.name}.")
     for body in world.bodies:
-        com, inertia = solid(body.shape, body.mass)
+        com, inertia = body.shape.solid(body.mass)
         builder.add_link(
             body.name, "world", joints=[free(body.name)], mass=body.mass, com=com, inertia=inertia
         )
@@ -160,7 +159,7 @@ def _add_driven(world: World, builder: ModelBuilder) -> list[list[str]]:
             placed = replace(driven.shape, pos=driven.pos, quat=driven.quat)
             shape_names[driven.on].append(builder.add_shape(driven.on, placed))
             continue
-        com, inertia = solid(driven.shape, 1.0)  # its mass has no effect
+        com, inertia = driven.shape.solid(1.0)  # its mass has no effect
         builder.add_link(
             driven.name,
             driven.on,
@@ -199,7 +198,7 @@ def _pair_up(builder: ModelBuilder, groups: list[list[str]], driven: int) -> Non
 def _hands(world: World) -> list[Grip]:
     """Grips of the bodies that will be thrown, until they are released."""
     return [
-        Grip(f"hand_of_{body.name}", body.name, solid(body.shape, 1.0)[0], open=_let_go(body))
+        Grip(f"hand_of_{body.name}", body.name, body.shape.solid(1.0)[0], open=_let_go(body))
         for body in world.bodies
         if body.throw_at is not None
     ]

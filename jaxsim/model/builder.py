@@ -17,7 +17,7 @@ from jaxsim.model.joints import V_SIZE, Joint, fixed
 from jaxsim.model.model import Model
 from jaxsim.model.roles import NO_ROLES, Roles
 from jaxsim.model.seams import flush_faces
-from jaxsim.model.shapes import RANK, Shape
+from jaxsim.model.shapes import Shape
 from jaxsim.model.topology import WORLD, Topology
 from jaxsim.threads import thread_counts
 
@@ -307,7 +307,7 @@ class ModelBuilder:
             # numpy first: one device transfer each, no op-by-op compilation
             return {name: jax.device_put(np.asarray(v, dtype)) for name, v in values.items()}
 
-        grids = [np.asarray(s.heights, dtype) for s in shapes if s.kind == "height_field"]
+        grids = [np.asarray(s.heights, dtype) for s in shapes if s.record.grid]
         return Model(
             topology=topology,
             drive=Drive(**numbers(drives)),
@@ -363,7 +363,7 @@ class ModelBuilder:
         shapes = [shape for _, shape in self._shapes]
         of_world = [(a, b) for b in world for a in moving if shapes[a].may_touch(shapes[b])]
         pairs = [
-            (b, a) if RANK[shapes[a].kind] > RANK[shapes[b].kind] else (a, b)
+            (b, a) if shapes[a].record.rank > shapes[b].record.rank else (a, b)
             for a, b in of_world + self._pairs
             if frozenset((a, b)) not in self._excluded
         ]

@@ -4,7 +4,8 @@ import numpy as np
 
 from jaxsim.model.errors import ModelError
 from jaxsim.model.joints import V_SIZE, Joint
-from jaxsim.model.shapes import KINDS, WORLD_KINDS, Shape
+from jaxsim.model.kinds import KINDS
+from jaxsim.model.shapes import Shape
 from jaxsim.model.topology import WORLD
 from jaxsim.ranges import RANGES
 
@@ -148,10 +149,11 @@ def shape(where: str, value: Shape, link: int) -> None:
         bits = getattr(value, field)
         if not isinstance(bits, int) or bits < 0:
             raise ModelError(f"{where}: {field} is {bits!r}; give bits, a whole number from 0")
-    needed = {"sphere": 1, "plane": 0, "height_field": 2}.get(value.kind, 3)
+    kind = value.record
+    needed = kind.n_positive
     if (size[:needed] <= 0).any():
         raise ModelError(f"{where}: sizes {size[:needed].tolist()} must be positive")
-    if value.kind in WORLD_KINDS and link != WORLD:
+    if kind.world_only and link != WORLD:
         raise ModelError(f"{where}: a {value.kind.replace('_', ' ')} belongs to the world")
-    if value.kind == "height_field":
+    if kind.grid:
         finite(f"{where}: heights", value.heights)

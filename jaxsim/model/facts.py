@@ -7,7 +7,7 @@ import numpy as np
 
 from jaxsim.math.rotation import rotation_matrix
 from jaxsim.model.joints import Joint
-from jaxsim.model.shapes import BALL_KINDS, Shape
+from jaxsim.model.shapes import Shape
 from jaxsim.model.topology import WORLD
 
 
@@ -42,14 +42,14 @@ def covered_ends(
     """
     partners: dict[int, set[int]] = {}
     for a, b in pairs:
-        if shapes[b][1].kind not in BALL_KINDS:
+        if not shapes[b][1].record.ends:
             partners.setdefault(a, set()).add(b)
     ends = []
     for s, (link, shape) in enumerate(shapes):
-        if link == WORLD or shape.kind not in BALL_KINDS:
+        if link == WORLD:
             continue
         axis = rotation_matrix(shape.quat)[:, 0]
-        for end, sign in ((0, 1.0), (1, -1.0))[: 1 if shape.kind == "sphere" else 2]:
+        for end, sign in ((0, 1.0), (1, -1.0))[: shape.record.ends]:
             centre = np.asarray(shape.pos) + sign * shape.size[2] * axis
             ends.append((s, end, link, centre, shape.size[end], shape))
     covered = []
@@ -95,13 +95,12 @@ def is_planar(links: Links, shapes: Shapes, pairs: Sequence[tuple[int, int]]) ->
 
     joints = [joint for link in links for joint in link.joints]
     shape_of = [shape for _, shape in shapes]
-    of_balls = {s for pair in pairs if shape_of[pair[1]].kind in BALL_KINDS for s in pair}
+    of_balls = {s for pair in pairs if shape_of[pair[1]].record.ends for s in pair}
     across = {round(y, 12) for s in of_balls for y in _ball_heights(links, shapes, s)}
     along_y = {"hinge": 1.0, "slide": 0.0, "fixed": None}
     return (
         all(about_y(link.quat) for link in links)
-        and all(about_y(s.quat) for s in shape_of if s.kind in ("plane", "box"))
-        and not any(s.kind == "height_field" for s in shape_of)
+        and all(s.record.ends or (s.record.flat and about_y(s.quat)) for s in shape_of)
         and len(across) <= 1
         and all(joint.kind in along_y for joint in joints)
         and all(
@@ -118,6 +117,6 @@ def _ball_heights(links: Links, shapes: Shapes, index: int) -> list[float]:
     offset = shape.pos[1]
     while link != WORLD:
         offset, link = offset + links[link].pos[1], links[link].parent
-    half = 0.0 if shape.kind == "sphere" else shape.size[2]
+    half = shape.size[2] if shape.record.ends == 2 else 0.0
     reach = half * rotation_matrix(shape.quat)[1, 0]
     return [offset + reach, offset - reach]

@@ -4,7 +4,8 @@ import math
 from collections.abc import Sequence
 
 from jaxsim.model.errors import ModelError
-from jaxsim.model.shapes import BALL_KINDS, Shape
+from jaxsim.model.kinds import KINDS
+from jaxsim.model.shapes import Shape
 from jaxsim.model.topology import FieldReach
 
 MOST = 6  # cells or nodes to each side
@@ -12,8 +13,8 @@ MOST = 6  # cells or nodes to each side
 
 def field_index(kinds: Sequence[str]) -> tuple[int, ...]:
     """(ns,) index of each height field among the height fields, -1 for other shapes."""
-    fields = [i for i, kind in enumerate(kinds) if kind == "height_field"]
-    return tuple(fields.index(i) if kind == "height_field" else -1 for i, kind in enumerate(kinds))
+    fields = [i for i, kind in enumerate(kinds) if KINDS[kind].grid]
+    return tuple(fields.index(i) if i in fields else -1 for i in range(len(kinds)))
 
 
 def field_reaches(
@@ -26,7 +27,7 @@ def field_reaches(
     return tuple(
         _reach(field, [shapes[a] for a, b in pairs if b == index])
         for index, field in enumerate(shapes)
-        if field.kind == "height_field"
+        if field.record.grid
     )
 
 
@@ -35,12 +36,13 @@ def _reach(field: Shape, touching: Sequence[Shape]) -> FieldReach:
     cell = min(2 * field.size[0] / (nx - 1), 2 * field.size[1] / (ny - 1))
     ball, side, box, edge = 0.0, 0.0, 0.0, 0.0
     for shape in touching:
-        if shape.kind in BALL_KINDS:
+        kind = shape.record
+        if kind.ends:
             radius = max(shape.size[:2])
-            needed = radius + (0.0 if shape.kind == "sphere" else shape.size[2] / 2)
+            needed = radius + (shape.size[2] / 2 if kind.ends == 2 else 0.0)
             ball, side = max(ball, radius), max(side, needed)
         else:
-            needed = math.hypot(*shape.size)
+            needed = kind.bound(shape.size)
             box, edge = max(box, needed), max(edge, 2 * max(shape.size))
         if needed > (MOST - 0.5) * cell:
             raise ModelError(

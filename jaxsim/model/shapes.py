@@ -8,6 +8,8 @@ A capsule's segment runs along the shape's x axis from +half_length (end 0) to -
     box (hx, hy, hz)   plane (0, 0, 0), normal along the shape's z axis
     height_field (hx, hy, 0), its heights along the shape's z axis are ``Model.heights``
 
+All else that a kind has of its own is in its record, see ``jaxsim.model.kinds``.
+
 ``group`` and ``mask`` are bits: two shapes are candidates for contact if the group of one has a bit
 in common with the mask of the other. Every shape has bit 1 in both unless it says otherwise.
 """
@@ -18,11 +20,7 @@ from typing import Any
 import numpy as np
 
 from jaxsim.model.errors import ModelError
-
-KINDS = ("sphere", "capsule", "tapered_capsule", "box", "plane", "height_field")
-BALL_KINDS = ("sphere", "capsule", "tapered_capsule")
-WORLD_KINDS = ("plane", "height_field")  # only the world has them
-RANK = {**dict.fromkeys(BALL_KINDS, 0), "box": 1, "plane": 2, "height_field": 2}
+from jaxsim.model.kinds import KINDS, ShapeKind
 
 
 @dataclass(frozen=True)
@@ -40,6 +38,18 @@ class Shape:
     mask: int = 1
     heights: tuple[tuple[float, ...], ...] = ()  # of a height field: rows along x, columns along y
 
+    @property
+    def record(self) -> ShapeKind:
+        """Record of the shape's kind."""
+        return KINDS[self.kind]
+
+    def solid(self, mass: float) -> tuple[tuple[float, ...], np.ndarray]:
+        """Centre of mass (3,) [m] and principal moments (3,) about it [kg m^2], in its own axes.
+
+        mass [kg], of uniform density.
+        """
+        return self.record.solid(self.size, mass)
+
     def may_touch(self, other: "Shape") -> bool:
         """True where the group of one meets the mask of the other."""
         return bool(self.group & other.mask or other.group & self.mask)
@@ -47,28 +57,28 @@ class Shape:
 
 def sphere(radius: float, **options) -> Shape:
     """Make a sphere of a radius [m]."""
-    return Shape("sphere", (radius, 0.0, 0.0), **options)
+    return Shape("sphere", KINDS["sphere"].size(radius), **options)
 
 
 def capsule(radius: float, half_length: float, **options) -> Shape:
     """Make a capsule: a segment along x with a ball at each end and their hull."""
-    return Shape("capsule", (radius, radius, half_length), **options)
+    return Shape("capsule", KINDS["capsule"].size(radius, half_length), **options)
 
 
 def tapered_capsule(radius0: float, radius1: float, half_length: float, **options) -> Shape:
     """Make a tapered capsule: the hull of a ball of radius0 at +x and one of radius1 at -x."""
-    return Shape("tapered_capsule", (radius0, radius1, half_length), **options)
+    size = KINDS["tapered_capsule"].size(radius0, radius1, half_length)
+    return Shape("tapered_capsule", size, **options)
 
 
 def box(half_extents, **options) -> Shape:
     """Make a box of half extents (3,) [m]."""
-    hx, hy, hz = np.asarray(half_extents, float).tolist()
-    return Shape("box", (hx, hy, hz), **options)
+    return Shape("box", KINDS["box"].size(half_extents), **options)
 
 
 def plane(**options) -> Shape:
     """Make a plane, the half space below the shape's z axis; belongs to the world."""
-    return Shape("plane", (0.0, 0.0, 0.0), **options)
+    return Shape("plane", KINDS["plane"].size(), **options)
 
 
 def height_field(heights, half_extents, **options) -> Shape:
@@ -87,6 +97,6 @@ def height_field(heights, half_extents, **options) -> Shape:
             f"shape {options.get('name', '')!r}: heights must be a grid of at least 2 x 2 numbers, "
             "rows along x and columns along y"
         )
-    hx, hy = np.asarray(half_extents, float).tolist()
     rows: Any = grid.tolist()
-    return Shape("height_field", (hx, hy, 0.0), heights=tuple(map(tuple, rows)), **options)
+    size = KINDS["height_field"].size(half_extents)
+    return Shape("height_field", size, heights=tuple(map(tuple, rows)), **options)

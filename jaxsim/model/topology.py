@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxsim.model.joints import Q_SIZE, V_SIZE
+from jaxsim.model.kinds import KINDS, ShapeKind
 from jaxsim.model.roles import NO_ROLES, Roles
-from jaxsim.model.shapes import BALL_KINDS
 
 WORLD = -1
 
@@ -278,12 +278,13 @@ class Topology:
         """Index of a grip by name; KeyError lists the names."""
         return _find(name, self.grip_names, "grip")
 
+    def shape_record(self, shape: int) -> ShapeKind:
+        """Record of a shape's kind."""
+        return KINDS[self.shape_kinds[shape]]
+
     def ends_of(self, shape: int) -> tuple[int, ...]:
         """End balls of a sphere or capsule that can touch first, see ``covered_ends``."""
-        kind = self.shape_kinds[shape]
-        if kind not in BALL_KINDS:
-            return ()
-        ends = (0,) if kind == "sphere" else (0, 1)
+        ends = range(self.shape_record(shape).ends)
         return tuple(e for e in ends if (shape, e) not in self.covered_ends)
 
 

@@ -19,8 +19,8 @@ from jax.lax import stop_gradient
 
 from jaxsim.collision.slots import contact_slots
 from jaxsim.model.joints import V_SIZE
+from jaxsim.model.kinds import KINDS
 from jaxsim.model.model import Model
-from jaxsim.model.shapes import WORLD_KINDS
 from jaxsim.model.state import State
 from jaxsim.solvers.status import Status
 
@@ -173,8 +173,9 @@ def _half_thickness(model: Model) -> Array:
     """(nc,) half the thickness of the thinner shape of each contact slot [m]."""
     top = model.topology
     slots = contact_slots(top)
-    used = np.array([{"box": 3, "sphere": 1}.get(kind, 2) for kind in top.shape_kinds], int)
+    kinds = [KINDS[kind] for kind in top.shape_kinds]
+    used = np.array([kind.thin_sizes for kind in kinds], int)
     sizes = jnp.where(np.arange(3) < used[:, None], model.shape_size, jnp.inf)
-    endless = np.isin(top.shape_kinds, WORLD_KINDS)
+    endless = np.array([kind.world_only for kind in kinds], bool)
     inner = jnp.where(endless, jnp.inf, jnp.min(sizes, axis=1, initial=jnp.inf))
     return jnp.minimum(inner[slots.shape_a], inner[slots.shape_b])

@@ -140,18 +140,18 @@ def _drawing(motion: Motion, frame: int, view: View) -> list[Drawn]:
     shapes = []
     for shape in motion.shapes:
         pos, axes = world_poses(motion, shape, frame)
-        if shape.kind != "plane" and np.isfinite(pos).all() and np.isfinite(axes).all():
+        if not shape.record.endless and np.isfinite(pos).all() and np.isfinite(axes).all():
             shapes.append(Drawn(shape, outline(shape, pos, axes, view), pos, axes))
 
     def place(drawn: Drawn) -> tuple[float, float]:
         part = part_of(motion, drawn.shape.link)
         if motion.planar:
             return FROM_ITS_SIDE[part], 0.0
-        terrain = drawn.shape.kind == "height_field"
+        kind = drawn.shape.record
         near = float(drawn.pos @ view.back)
-        if drawn.shape.kind == "box" and drawn.shape.link < 0:
-            near -= float(np.asarray(drawn.shape.size) @ np.abs(drawn.axes @ view.back))
-        return (-1 if terrain else IN_SPACE.get(part, 2)), near
+        if kind.flat and drawn.shape.link < 0:
+            near -= float(kind.support(drawn.shape.full_size, -drawn.axes @ view.back))
+        return (-1 if kind.grid else IN_SPACE.get(part, 2)), near
 
     return sorted(shapes, key=place)
 
@@ -176,7 +176,7 @@ def _window(panels: list[Panel], motion: Motion) -> tuple[float, float, float]:
                 low, high = min(low, max(bottom, low - NEAR)), max(high, min(top, high + NEAR))
         lows.append(low)
         highs.append(high + 0.08)
-    ground = any(shape.kind == "plane" and shape.link < 0 for shape in motion.shapes)
+    ground = any(shape.record.endless and shape.link < 0 for shape in motion.shapes)
     low = min([*lows, 0.0] if ground or not lows else lows) - BELOW_GROUND
     high = max(highs)
     return max(2 * max(halves), 0.5 * (high - low)), low, high
@@ -186,12 +186,12 @@ def _draw_panel(axis: Axes, motion: Motion, panel: Panel, view: View) -> None:
     from matplotlib.collections import PolyCollection
 
     for shape in motion.shapes:
-        if shape.kind == "plane" and shape.link < 0:
+        if shape.record.endless and shape.link < 0:
             _draw_ground(axis, *world_poses(motion, shape, panel.frame), view)
     followed = followed_links(motion)
     for drawn in panel.drawing:
         fill = LIGHT[part_of(motion, drawn.shape.link)]
-        wide = 0.1 if drawn.shape.kind == "height_field" else 0.5
+        wide = 0.1 if drawn.shape.record.grid else 0.5
         parts = [] if view.level else faces(drawn.shape, drawn.pos, drawn.axes, view)
         polygons = [points for points, _ in parts] or [drawn.outline]
         fills = [_shaded(fill, normal) for _, normal in parts] or [fill]
@@ -204,7 +204,7 @@ def _draw_panel(axis: Axes, motion: Motion, panel: Panel, view: View) -> None:
     thin = {"facecolors": "none", "edgecolors": LIGHT["ghost"], "linewidths": 0.6}
     if panel.ghost:
         axis.add_collection(PolyCollection(panel.ghost, **thin), autolim=False)
-    moving = any(shape.link >= 0 and shape.kind != "plane" for shape in motion.shapes)
+    moving = any(shape.link >= 0 and not shape.record.endless for shape in motion.shapes)
     if moving and not any(d.shape.link >= 0 for d in panel.drawing):
         middle = {"transform": axis.transAxes, "ha": "center"}
         axis.text(0.5, 0.5, "not finite", color=LIGHT["warn"], **middle)

@@ -19,22 +19,19 @@ def outline(shape: MotionShape, pos: np.ndarray, axes: np.ndarray, view: View) -
     [m] and axes: (3, 3) (one axis per row): the shape's frame in the world. Raises ValueError for
     planes, which have no outline.
     """
-    if shape.kind == "plane":
-        raise ValueError("a plane has no outline")
-    if shape.kind == "box":
-        signs = np.array(np.meshgrid([-1, 1], [-1, 1], [-1, 1])).reshape(3, 8).T
-        return _hull(view.project(pos + (signs * np.array(shape.size)) @ axes))
-    if shape.kind == "height_field":
+    kind, size = shape.record, shape.full_size
+    if kind.endless:
+        raise ValueError(f"a {kind.name} has no outline")
+    if kind.grid:
         nodes = _nodes(shape, pos, axes)
         if view.level:
             return _upper_edge(nodes, axes, view)
         return _hull(view.project(nodes).reshape(-1, 2))
-    if shape.kind == "sphere":
-        return _circle(view.project(pos), shape.size[0])
-    radius_0, radius_1 = shape.size[0], shape.size[-2]
-    half = shape.size[-1] * axes[0]
-    ends = ((pos + half, radius_0), (pos - half, radius_1))
-    return _hull(np.concatenate([_circle(view.project(end), radius) for end, radius in ends]))
+    circles = [_circle(view.project(pos + at @ axes), r) for at, r in kind.balls(size)]
+    if len(circles) == 1:
+        return circles[0]
+    corners = view.project(pos + kind.corners(size) @ axes)
+    return _hull(np.concatenate([corners, *circles]))
 
 
 def faces(
@@ -45,27 +42,13 @@ def faces(
     Each is a polygon (n, 2) [m] of the picture and its normal (3,) in the world. Of boxes and
     height fields; none of others. pos, axes: as in `outline`.
     """
-    if shape.kind == "box":
-        polygons = _box_faces(shape, pos, axes)
-    elif shape.kind == "height_field":
+    if shape.record.grid:
         polygons = _field_faces(_nodes(shape, pos, axes))
     else:
-        return []
+        polygons = shape.record.faces(shape.full_size, pos, axes)
     seen = [(points, normal) for points, normal in polygons if normal @ view.back > 1e-4]
     seen.sort(key=lambda face: float(face[0].mean(axis=0) @ view.back))
     return [(view.project(points), normal) for points, normal in seen]
-
-
-def _box_faces(
-    shape: MotionShape, pos: np.ndarray, axes: np.ndarray
-) -> list[tuple[np.ndarray, np.ndarray]]:
-    polygons = []
-    for k in range(3):
-        across = [shape.size[j] * axes[j] for j in range(3) if j != k]
-        square = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]) @ across
-        for sign in (-1, 1):
-            polygons.append((pos + sign * shape.size[k] * axes[k] + square, sign * axes[k]))
-    return polygons
 
 
 def _field_faces(nodes: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:

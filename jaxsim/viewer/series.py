@@ -90,7 +90,7 @@ def strips_of(motion: Motion) -> dict[str, tuple[tuple[float, float], ...]]:
 def ground_normal(motion: Motion) -> np.ndarray:
     """Normal (3,) of the first plane that is fixed to the world; world z without one."""
     for shape in motion.shapes:
-        if shape.kind == "plane" and shape.link == -1:
+        if shape.record.endless and shape.link == -1:
             return _rotate(np.array(shape.quat), np.array([0.0, 0.0, 1.0]))
     return np.array([0.0, 0.0, 1.0])
 

@@ -304,18 +304,16 @@ def shapes_of(model: Model) -> tuple[MotionShape, ...]:
     top = model.topology
     pos, quat = np.asarray(model.shape_pos, float), np.asarray(model.shape_quat, float)
     size = np.asarray(model.shape_size, float)
-    numbers: Mapping[str, list[int]] = {  # which of the three numbers
-        "sphere": [0],
-        "capsule": [0, 2],
-        "tapered_capsule": [0, 1, 2],
-        "box": [0, 1, 2],
-        "plane": [],
-        "height_field": [0, 1],
-    }
     grids = [() if field < 0 else np.asarray(model.heights[field]) for field in top.shape_field]
     heights = [tuple(tuple(map(float, row)) for row in grid) for grid in grids]
     return tuple(
-        MotionShape(kind, top.shape_link[s], pos[s], quat[s], size[s][numbers[kind]], heights[s])
+        MotionShape(
+            kind,
+            top.shape_link[s],
+            pos[s],
+            quat[s],
+            top.shape_record(s).pack(size[s]),
+            heights[s],
+        )
         for s, kind in enumerate(top.shape_kinds)
-        if kind in numbers
     )

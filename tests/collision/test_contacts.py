@@ -116,7 +116,7 @@ def rows(model, family: str) -> range:
         ("box_plane", 4),
         ("box_box", 13),
     ):
-        size = width * len(getattr(slots, name))
+        size = width * len(slots.rows[name])
         if name == family:
             return range(first, first + size)
         first += size

@@ -4,7 +4,6 @@ import jax
 import numpy as np
 import pytest
 
-from jaxsim.io.solids import solid
 from jaxsim.io.toml_table import WorldError
 from jaxsim.io.world import CharacterSpec, World
 from jaxsim.io.world_file import read_world
@@ -363,10 +362,10 @@ def test_inertias_of_solids():
     a, b = m * tube / (tube + ball), m * ball / (tube + ball)
     along = a * r**2 / 2 + b * 0.4 * r**2
     across = a * (r**2 / 4 + half**2 / 3) + b * (0.4 * r**2 + half**2 + 0.75 * half * r)
-    com, inertia = solid(capsule(r, half), m)
+    com, inertia = capsule(r, half).solid(m)
     np.testing.assert_allclose(com, 0, atol=1e-12)
     np.testing.assert_allclose(inertia, [along, across, across], rtol=2e-6)
-    np.testing.assert_allclose(solid(sphere(r), m)[1], 0.4 * m * r**2)
-    com, inertia = solid(cone(0.3, 0.1, 0.1), m)  # the large ball holds the small one
+    np.testing.assert_allclose(sphere(r).solid(m)[1], 0.4 * m * r**2)
+    com, inertia = cone(0.3, 0.1, 0.1).solid(m)  # the large ball holds the small one
     np.testing.assert_allclose(com, [0.1, 0, 0], atol=1e-6)
     np.testing.assert_allclose(inertia, 0.4 * m * 0.3**2, rtol=2e-6)
