@@ -39,7 +39,7 @@ __all__ = ["read_page", "write_page"]
 
 QUAT_SCALE = 32767  # int16 steps per unit
 SCRIPTS = (  # of the folder `player`, in the order in which they are joined
-    *("data", "state", "maths", "poses", "follow", "canvas", "camera"),
+    *("data", "state", "maths", "kinds", "poses", "follow", "canvas", "camera"),
     *("ground", "flat", "solids", "space", "marks", "scene"),
     *("ghost", "charts", "readouts", "gauges", "strips", "shares", "playing", "input", "start"),
 )

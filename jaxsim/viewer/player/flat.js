@@ -29,26 +29,25 @@ function drawBox(g, cam, at, h, colour) {
   }
 }
 
-function drawShape(g, cam, s, at, colour) {
-  if (s.kind === "box") return drawBox(g, cam, at, s.size, colour);
-  if (s.kind === "sphere") {
-    const c = cam.at(at.p);
+function drawShape(g, cam, o, colour) {
+  if (o.half) return drawBox(g, cam, o.at, o.half, colour);
+  const [[a, r0], [b, r1]] = [o.balls[0], o.balls[o.balls.length - 1]];
+  if (o.balls.length === 1) {
+    const c = cam.at(a);
     g.beginPath();
-    g.arc(c[0], c[1], s.size[0] * cam.scale, 0, 2 * Math.PI);
-  } else {
-    const [[a, r0], [b, r1]] = ends(s, at);
-    traceCapsule(g, cam.at(a), r0 * cam.scale, cam.at(b), r1 * cam.scale);
-  }
+    g.arc(c[0], c[1], r0 * cam.scale, 0, 2 * Math.PI);
+  } else traceCapsule(g, cam.at(a), r0 * cam.scale, cam.at(b), r1 * cam.scale);
   fillAndEdge(g, colour);
 }
 
 function drawFlat(g, cam, links, drawn = shapes, colourOf = (s) => paint[s.part]) {
   const flat = Math.abs(cam.back[1]) > 0.9, items = [];
   for (const s of drawn) {
-    const at = s.kind === "plane" || s.kind === "height_field" ? null : placed(s, links);
-    if (at) {
+    const at = KINDS[s.kind] ? placed(s, links) : null;
+    if (!at) continue;
+    for (const o of solidsOf(s, at).filter((solid) => !solid.points)) { // no height fields
       items.push({ key: ORDER[s.part], depth: flat ? 0 : Math.round(200 * cam.depth(at.p)),
-        draw: () => drawShape(g, cam, s, at, colourOf(s)) });
+        draw: () => drawShape(g, cam, o, colourOf(s)) });
     }
   }
   items.sort((a, b) => (flat ? a.key - b.key : a.depth - b.depth || a.key - b.key));

@@ -47,11 +47,10 @@ const extent = (() => { // the room the character takes around the follow point
     for (const s of shapes) {
       const at = s.link < 0 || !followed[s.link] ? null : placed(s, links);
       if (!at) continue;
-      if (s.kind === "sphere") take(at.p, s.size[0]);
-      else if (s.kind === "box") {
-        take(at.p, 0);
-        for (const c8 of corners(at, s.size)) take(c8, 0);
-      } else for (const [p, r] of ends(s, at)) take(p, r);
+      for (const o of KINDS[s.kind] ? solidsOf(s, at) : []) {
+        for (const [p, r] of o.balls || []) take(p, r);
+        for (const p of o.half ? [at.p, ...corners(at, o.half)] : o.points || []) take(p, 0);
+      }
     }
     for (const l of bare) if (followed[l] && links[l]) take(links[l].p, 0.03);
   }

@@ -35,18 +35,12 @@ const shapes = data.shapes.map((s) => {
     part: s.link < 0 ? "surroundings" : data.links[s.link].part };
 });
 const bare = data.links.map((_, l) => l).filter((l) => !shapes.some((s) => s.link === l));
-const planes = shapes.filter((s) => s.kind === "plane");
+const planes = shapes.filter((s) => !KINDS[s.kind]);
 
 function placed(s, links) { // {p, axes} in the world, or null
   const L = s.link < 0 ? WORLD : links[s.link];
   if (!L) return null;
   return { p: along(turn(L.R, s.pos), 1, L.p), axes: s.axes.map((a) => turn(L.R, a)) };
-}
-
-function ends(s, at) { // the two spheres of a capsule
-  const [r0, r1] = s.kind === "capsule" ? [s.size[0], s.size[0]] : s.size;
-  const half = s.size[s.size.length - 1];
-  return [[along(at.p, half, at.axes[0]), r0], [along(at.p, -half, at.axes[0]), r1]];
 }
 
 // of a box: an axis, its sign, and which of the corners, seen from outside against the clock

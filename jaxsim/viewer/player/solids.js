@@ -41,28 +41,6 @@ function nearer(a, b, back) { // > 0: b is in front of a
   return side;
 }
 
-function solidsOf(s, at) { // each with `half` (a box), `balls` or `points` (a triangle)
-  const o = { s, at, colour: paint[s.part], p: at.p, normals: [] };
-  if (s.kind === "box") return [{ ...o, axes: at.axes, half: s.size, normals: at.axes }];
-  if (s.kind === "sphere") return [{ ...o, balls: [[at.p, s.size[0]]] }];
-  return s.kind === "height_field" ? trianglesOf(s, at, o) : [{ ...o, balls: ends(s, at) }];
-}
-
-function trianglesOf(s, at, o) {
-  const out = [], nx = s.heights.length, ny = s.heights[0].length;
-  const node = (i, j) => along(along(along(at.p, s.size[0] * (2 * i / (nx - 1) - 1), at.axes[0]),
-    s.size[1] * (2 * j / (ny - 1) - 1), at.axes[1]), s.heights[i][j], at.axes[2]);
-  for (let i = 0; i + 1 < nx; i++) for (let j = 0; j + 1 < ny; j++) {
-    const [a, b, c, d] = [node(i, j), node(i + 1, j), node(i + 1, j + 1), node(i, j + 1)];
-    for (const points of [[a, b, c], [a, c, d]]) {
-      const p = [0, 1, 2].map((k) => (points[0][k] + points[1][k] + points[2][k]) / 3);
-      const normal = unit(cross(along(points[1], -1, points[0]), along(points[2], -1, points[0])));
-      out.push({ ...o, p, points, normals: [normal], normal });
-    }
-  }
-  return out;
-}
-
 function fromBehind(solids, cam) { // in the order in which they are drawn
   for (const o of solids) {
     o.x0 = -reachOf(o, opposite(cam.right)); o.x1 = reachOf(o, cam.right);

@@ -120,8 +120,8 @@ function drawShadows(g, cam, ground, solids) { // straight down on level ground
 function drawSpace(g, cam, links) {
   const solids = [];
   for (const s of shapes) {
-    const at = s.kind === "plane" ? null : placed(s, links);
-    if (at) solids.push(...solidsOf(s, at));
+    const at = KINDS[s.kind] ? placed(s, links) : null;
+    for (const o of at ? solidsOf(s, at) : []) solids.push({ ...o, colour: paint[s.part] });
   }
   const cuts = planes.map((s) => placed(s, links))
     .filter((at) => at && dot(at.axes[2], cam.back) > 0);
