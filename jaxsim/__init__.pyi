@@ -75,7 +75,7 @@ from jaxsim.simulation.rollout import rollout as rollout
 from jaxsim.simulation.rollout import warn_of_residual as warn_of_residual
 from jaxsim.simulation.scheme import Scheme as Scheme
 from jaxsim.simulation.step import TimeStepping as TimeStepping
-from jaxsim.simulation.step import observe as observe
+from jaxsim.simulation.contact_scheme import observe as observe
 from jaxsim.simulation.step import step as step
 from jaxsim.solvers.status import Status as Status
 from jaxsim.synthesis.config import SynthesisConfig as SynthesisConfig

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from jax import Array
 
 from jaxsim.ranges import check_ranges
-from jaxsim.simulation.step import ContactScheme, contacts_option
+from jaxsim.simulation.contact_scheme import ContactScheme, contacts_option
 
 
 @dataclass(frozen=True)

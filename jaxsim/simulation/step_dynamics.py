@@ -2,7 +2,6 @@
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
@@ -21,11 +20,9 @@ from jaxsim.simulation.pushes import Pushes, push_torque
 from jaxsim.simulation.records import Control
 from jaxsim.simulation.row_blocks import packs
 from jaxsim.simulation.smooth import halfway, mean_bias, second_order
+from jaxsim.simulation.step_options import StepOptions
 from jaxsim.simulation.step_rows import StepRows
 from jaxsim.solvers.tree_factor import lower_product, solve_lower, solve_upper, whiten_rows
-
-if TYPE_CHECKING:
-    from jaxsim.simulation.step import TimeStepping
 
 
 @dataclass(frozen=True)
@@ -75,7 +72,7 @@ def free_dynamics(
     kin: Kinematics,
     rows: StepRows,
     control: Control,
-    config: "TimeStepping",
+    config: StepOptions,
     pushes: Pushes | None,
 ) -> StepDynamics:
     """Inertia, forces and velocities of the step without impulses, and the whitened rows."""

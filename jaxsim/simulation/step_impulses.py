@@ -2,7 +2,6 @@
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,14 +10,12 @@ from jax import Array, lax
 from jaxsim.model.state import State
 from jaxsim.simulation.row_blocks import row_groups
 from jaxsim.simulation.step_dynamics import StepDynamics
+from jaxsim.simulation.step_options import StepOptions
 from jaxsim.simulation.step_rows import StepRows
 from jaxsim.simulation.warm_start import warm_start
 from jaxsim.solvers import adaptive, implicit
 from jaxsim.solvers.pgs import RowGroup, natural_residual, useful_start
 from jaxsim.solvers.successive import Impacts, after_impacts
-
-if TYPE_CHECKING:
-    from jaxsim.simulation.step import TimeStepping
 
 SWIFT = 1.0  # a step whose fastest degree of freedom is slower has less tolerance [m/s, rad/s]
 STILL = 1e-6  # least factor on the tolerance
@@ -35,7 +32,7 @@ class StepImpulses:
 
 
 def solve_impulses(
-    state: State, rows: StepRows, dynamics: StepDynamics, config: "TimeStepping"
+    state: State, rows: StepRows, dynamics: StepDynamics, config: StepOptions
 ) -> StepImpulses:
     """Solve the rows for impulses, after the successive impacts where the scheme has these."""
     layout, contacts = rows.layout, rows.contacts
@@ -53,7 +50,7 @@ def solve_impulses(
     return StepImpulses(y, impulse, blows, residual)
 
 
-def tolerance_at(config: "TimeStepping", qd: Array) -> Array:
+def tolerance_at(config: StepOptions, qd: Array) -> Array:
     """() tolerance of the solver at velocities qd (nv,): less where all are slow.
 
     A stack that sways by less than a fixed tolerance would never come to rest, nor with a tolerance
@@ -63,7 +60,7 @@ def tolerance_at(config: "TimeStepping", qd: Array) -> Array:
     return config.tolerance * jnp.clip((fastest / SWIFT) ** 2, STILL, 1.0)
 
 
-def _solved(groups: tuple[RowGroup, ...], y: Array, warm, config: "TimeStepping", tolerance: Array):
+def _solved(groups: tuple[RowGroup, ...], y: Array, warm, config: StepOptions, tolerance: Array):
     """Solve the row groups that are not empty: groups with impulses, and the velocity y (nv,).
 
     warm (n,): last impulses of all groups, one after the other.
@@ -82,7 +79,7 @@ def _solved(groups: tuple[RowGroup, ...], y: Array, warm, config: "TimeStepping"
     return adaptive.solve(groups, y, sweeps, most, tolerance)
 
 
-def _impacts(contacts, layout, white: Array, given: Array, config: "TimeStepping") -> Impacts:
+def _impacts(contacts, layout, white: Array, given: Array, config: StepOptions) -> Impacts:
     """Impacts within the step, in whitened rows; given (m,): share of prescribed motion [m/s]."""
     k = layout.contact_rows
     last = layout.contacts * k

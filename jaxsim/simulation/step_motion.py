@@ -1,7 +1,6 @@
 """Integration of a time step, with the bound on the energy of fast joints."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from jax import Array
 
@@ -19,12 +18,10 @@ from jaxsim.model.state import State
 from jaxsim.simulation.integrators import kinetic_by_work
 from jaxsim.simulation.move import momentum_change, whip_weight
 from jaxsim.simulation.step_dynamics import StepDynamics
+from jaxsim.simulation.step_options import StepOptions
 from jaxsim.simulation.warm_start import rest_of
 from jaxsim.solvers.idle import unless_idle
 from jaxsim.solvers.tree_factor import lower_product
-
-if TYPE_CHECKING:
-    from jaxsim.simulation.step import TimeStepping
 
 
 @dataclass(frozen=True)
@@ -46,7 +43,7 @@ def integrate_step(
     kin: Kinematics,
     dynamics: StepDynamics,
     y: Array,
-    config: "TimeStepping",
+    config: StepOptions,
 ) -> StepMotion:
     """Integrate the positions with the velocity of y (nv,), and bound the energy of the result."""
     top, dt = dynamics.top, dynamics.dt

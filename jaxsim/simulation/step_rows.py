@@ -2,7 +2,6 @@
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
@@ -31,9 +30,7 @@ from jaxsim.simulation.external import with_friction
 from jaxsim.simulation.prescribed import closed_grips
 from jaxsim.simulation.records import Control, Observation
 from jaxsim.simulation.row_blocks import contact_rows, packs, split_impulses
-
-if TYPE_CHECKING:
-    from jaxsim.simulation.step import TimeStepping
+from jaxsim.simulation.step_options import StepOptions
 
 
 @dataclass(frozen=True)
@@ -50,7 +47,7 @@ class StepRows:
 
 
 def assemble_rows(
-    model: Model, state: State, obs: Observation, control: Control, config: "TimeStepping"
+    model: Model, state: State, obs: Observation, control: Control, config: StepOptions
 ) -> StepRows:
     """Assemble the rows of the nearest contacts, of limits and of grips."""
     kin, contacts = obs.kin, obs.contacts
@@ -96,9 +93,7 @@ def _rows(model, state, kin, contacts, chosen, frame, control, config):
     return J_limit, jnp.concatenate(rows), jnp.concatenate(targets)
 
 
-def choose(
-    model: Model, kin: Kinematics, contacts: Contacts, config: "TimeStepping"
-) -> Chosen | None:
+def choose(model: Model, kin: Kinematics, contacts: Contacts, config: StepOptions) -> Chosen | None:
     """Choose the contacts that a step solves for; None for all."""
     slots = contact_slots(model.topology)
     count = contact_count(slots.count, config.contacts)
