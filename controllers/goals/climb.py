@@ -168,27 +168,29 @@ def _under_way(obs: EffectorObservation, climb: Climb) -> Array:
     return ~row_of(climb.limb, held_now(obs) == climb.asked)
 
 
+def _requested_holds(obs: EffectorObservation, climb: Climb) -> Array:
+    """Hold (ng,) int that each gripper requests."""
+    return jnp.zeros_like(climb.asked).at[order_of(obs)].set(climb.asked)
+
+
+def _not_limbs(obs: EffectorObservation, climb: Climb) -> Array | np.ndarray:
+    """Mask (ne,) of effectors besides feet and hands, which need not stay in contact."""
+    return ~np.any([obs.group(name) for name in LIMBS], axis=0)
+
+
 def climb_machine(joints: Sequence[str], climb: Climb) -> GoalMachine:
     """Climbing machine with the five states and weights of Jain, Ye, Liu (2009).
 
     joints: those of ``Climb.pose``; climb: the initial memory.
     """
 
-    def asked(obs: EffectorObservation, climb: Climb):
-        order = order_of(obs)
-        return jnp.zeros_like(climb.asked).at[order].set(climb.asked)
-
-    def leans(obs: EffectorObservation, climb: Climb):
-        """Mask (ne,) of effectors besides feet and hands, which need not stay in contact."""
-        return ~np.any([obs.group(name) for name in LIMBS], axis=0)
-
     def state(weights: dict[str, float], condition, enter, during=lambda _, climb: climb, **more):
         weights = {**weights, "clear": CLEARS, "effort": EFFORT}
-        more = {"lifts": leans, **more}
-        return GoalState(weights, condition, enter, during, holds=asked, **more)
+        more = {"lifts": _not_limbs, **more}
+        return GoalState(weights, condition, enter, during, holds=_requested_holds, **more)
 
     def moves(obs: EffectorObservation, climb: Climb):
-        return leans(obs, climb) | on_its_way(obs, climb)
+        return _not_limbs(obs, climb) | on_its_way(obs, climb)
 
     def of_hands(condition):
         return lambda obs, climb: condition(obs, climb) & _hand(obs, climb)

@@ -127,18 +127,18 @@ def hold_hands() -> Goal:
             raise ValueError("the goal 'hold_hands' needs hands of others; give the scene a clasp")
         asked = asks_for_hands(obs, variables)
         errors, Js = [], []
-        for c, (a, own, b, other) in enumerate(clasps.clasps.ends):
+        for c, (a, hand, b, theirs) in enumerate(clasps.clasps.ends):
             if obs.me not in (a, b):
                 continue
             if obs.me == b:
-                own, other, b = other, own, a
+                hand, theirs, b = theirs, hand, a
             to = obs.company[b]
-            near = reachable_points(obs, ARMS, to.position[other][None])[own, 0]
+            near = reachable_points(obs, ARMS, to.position[theirs][None])[hand, 0]
             held, reaches = clasps.memory.on[c], asked[c] & near
-            away = conf.position[own] - to.position[other]
+            away = conf.position[hand] - to.position[theirs]
             errors.append(jnp.where(reaches & ~held, away, 0.0))
             size = jnp.where(held, STEADY, jnp.where(reaches, 1.0, 0.0))
-            Js.append(size * conf.jacobian[own])
+            Js.append(size * conf.jacobian[hand])
         if not errors:
             return jnp.zeros(0, conf.q.dtype), jnp.zeros((0, conf.v.shape[0]), conf.q.dtype)
         return jnp.concatenate(errors), jnp.concatenate(Js)

@@ -107,18 +107,18 @@ class BalanceKeys(GoalKeys):
 
 
 @reads(BalanceKeys)
-def balance(given: BalanceKeys, setup: Setup) -> Registered:
+def balance(keys: BalanceKeys, setup: Setup) -> Registered:
     """Stand, and take steps where balance would be lost (section 6.1.2)."""
-    machine, top, dodging = balance_machine(), setup.model.topology, given.dodge
-    if given.firm:
+    machine, top, dodging = balance_machine(), setup.model.topology, keys.dodge
+    if keys.firm:
         machine = machine.weighing(FIRM)
-    if given.hands_to_wall is not None:
+    if keys.hands_to_wall is not None:
         top.require("hands_to_wall", *HANDS, *UPPER_ARMS)
-        machine = machine.adding(hands_to_wall(), given.hands_to_wall)
-    if given.hold_hands is not None:
+        machine = machine.adding(hands_to_wall(), keys.hands_to_wall)
+    if keys.hold_hands is not None:
         if not setup.world.clasps:
-            raise given.table.error("needs hands to hold; give the world a [[clasp]]", "hold_hands")
-        machine = machine.adding(hold_hands(), given.hold_hands, clasps=asks_for_hands)
+            raise keys.table.error("needs hands to hold; give the world a [[clasp]]", "hold_hands")
+        machine = machine.adding(hold_hands(), keys.hold_hands, clasps=asks_for_hands)
     if dodging is not None:
         if dodging.hands and not setup.world.companions:
             raise dodging.table.error(
@@ -126,13 +126,13 @@ def balance(given: BalanceKeys, setup: Setup) -> Registered:
             )
         seen, watched = (hand_of_another, STRUCK) if dodging.hands else (seen_flying, WATCHED)
         machine = machine.adding(dodge(dodging.near, seen, watched), dodging.weight)
-    return goal_controller(machine, given, setup)
+    return goal_controller(machine, keys, setup)
 
 
 @reads(GoalKeys)
-def one_foot(given: GoalKeys, setup: Setup) -> Registered:
+def one_foot(keys: GoalKeys, setup: Setup) -> Registered:
     """Stand on one foot, and move there into a pose (section 6.1.1)."""
-    return goal_controller(one_foot_machine(crane(setup.model)), given, setup)
+    return goal_controller(one_foot_machine(crane(setup.model)), keys, setup)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,11 +161,11 @@ class SwingKeys(PumpKeys):
 
 
 @reads(SwingKeys)
-def swing(given: SwingKeys, setup: Setup) -> Registered:
+def swing(keys: SwingKeys, setup: Setup) -> Registered:
     """Hang from a bar and [pump the swing](../explanation/behaviours.md#swinging) (section 6.3)."""
-    state, joints, angles = _hanging(given, setup, *HANDS)
-    machine = swing_machine(joints, angles, given.pumping)
-    return replace(goal_controller(machine, given, setup, HANDS), state=state)
+    state, joints, angles = _hanging(keys, setup, *HANDS)
+    machine = swing_machine(joints, angles, keys.pumping)
+    return replace(goal_controller(machine, keys, setup, HANDS), state=state)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,25 +181,25 @@ class DismountKeys(SwingKeys):
 
 
 @reads(DismountKeys)
-def dismount(given: DismountKeys, setup: Setup) -> Registered:
+def dismount(keys: DismountKeys, setup: Setup) -> Registered:
     """Pump a swing, let go, and [land on the feet](../explanation/behaviours.md#swinging)."""
-    state, stiff, _ = _hanging(given, setup, *HANDS, *ROLES, *SHANKS)
+    state, stiff, _ = _hanging(keys, setup, *HANDS, *ROLES, *SHANKS)
     joints, angles = _hinges(setup.model, state, range(setup.model.topology.n_links))
     legs = hinge_angles(setup.model, TUCKED, "dismount")
     tucked = [np.deg2rad(legs[name]) if name in legs else at for name, at in zip(joints, angles)]
     swings = Dismount(
-        least=float(np.deg2rad(given.least_deg)), most=float(np.deg2rad(given.most_deg))
+        least=float(np.deg2rad(keys.least_deg)), most=float(np.deg2rad(keys.most_deg))
     )
-    machine = dismount_machine(joints, angles, np.array(tucked), stiff, swings, given.pumping)
-    return replace(goal_controller(machine, given, setup, (*HANDS, *ROLES)), state=state)
+    machine = dismount_machine(joints, angles, np.array(tucked), stiff, swings, keys.pumping)
+    return replace(goal_controller(machine, keys, setup, (*HANDS, *ROLES)), state=state)
 
 
-def _hanging(given: SwingKeys, setup: Setup, *roles: str) -> tuple[State, list[str], np.ndarray]:
+def _hanging(keys: SwingKeys, setup: Setup, *roles: str) -> tuple[State, list[str], np.ndarray]:
     """State in which it hangs from its bar, and hinges and angles of all but the abdomen."""
     top = setup.model.topology
-    top.require(f"the controller {given.table.text('name')!r}", *roles, "abdomen", "chest")
-    name = read_name(given.table, "bar", [hold.name for hold in setup.world.holds])
-    state = hanging(setup, name, np.deg2rad(given.start_deg))
+    top.require(f"the controller {keys.table.text('name')!r}", *roles, "abdomen", "chest")
+    name = read_name(keys.table, "bar", [hold.name for hold in setup.world.holds])
+    state = hanging(setup, name, np.deg2rad(keys.start_deg))
     soft = {top.part("abdomen"), top.part("chest")}
     return state, *_hinges(setup.model, state, set(range(top.n_links)) - soft)
 
@@ -220,16 +220,16 @@ class HoldOnKeys(PumpKeys):
 
 
 @reads(HoldOnKeys)
-def hold_on(given: HoldOnKeys, setup: Setup) -> Registered:
+def hold_on(keys: HoldOnKeys, setup: Setup) -> Registered:
     """Balance, grip holds in reach, hang and swing: [the cable
     car](../explanation/behaviours.md#the-cable-car) (section 6.4)."""
     model = setup.model
     model.topology.require("the controller 'hold_on'", *ROLES, *HANDS, *UPPER_ARMS, *SHANKS)
     if not setup.world.holds:
-        raise given.table.error("needs something to hold on to; give the world a [[hold]]")
-    caution = Caution(alarm=given.alarm, calm=given.calm, still=given.still)
+        raise keys.table.error("needs something to hold on to; give the world a [[hold]]")
+    caution = Caution(alarm=keys.alarm, calm=keys.calm, still=keys.still)
     legs = _hinges(model, setup.state, {model.topology.part(name) for name in (*THIGHS, *SHANKS)})
-    return goal_controller(hold_on_machine(*legs, caution, swing=given.pumping), given, setup)
+    return goal_controller(hold_on_machine(*legs, caution, swing=keys.pumping), keys, setup)
 
 
 def _hinges(model: Model, state: State, links: Collection[int]) -> tuple[list[str], np.ndarray]:
@@ -245,13 +245,13 @@ def _hinges(model: Model, state: State, links: Collection[int]) -> tuple[list[st
 
 
 def goal_controller(
-    machine: GoalMachine, given: GoalKeys, setup: Setup, roles: Sequence[str] = ROLES
+    machine: GoalMachine, keys: GoalKeys, setup: Setup, roles: Sequence[str] = ROLES
 ) -> Registered:
     """Controller of a machine, with goals to reach and pins added."""
-    setup.model.topology.require(f"the controller {given.table.text('name')!r}", *roles)
+    setup.model.topology.require(f"the controller {keys.table.text('name')!r}", *roles)
     names = effectors_of(setup.model).names
     pins = []
-    for each in given.pin:
+    for each in keys.pin:
         try:
             pins.append(
                 EffectorConstraint(read_name(each.table, "effector", names), each.start, each.end)
@@ -261,7 +261,7 @@ def goal_controller(
             raise each.table.error(str(error)) from error
     machine = replace(machine, constraints=tuple(pins))
     reaches: list[Reach] = []
-    for k, each in enumerate(given.reach):
+    for k, each in enumerate(keys.reach):
         where = each.target
         weight, onset = each.strength, 0.0
         if isinstance(weight, Response):
@@ -292,12 +292,12 @@ def goal_controller(
         )
         machine = machine.adding(goal, weight)
         reaches.append(asked)
-    machine = with_goals(machine, given.goal, setup.model)
+    machine = with_goals(machine, keys.goal, setup.model)
     controller = GoalController.of(machine, setup.model, flying(setup))
     return Registered(
         replace(controller, reach_targets=tuple(reaches)),
         tuple((name, "its condition") for name in machine.state_names),
-        points=tuple(point for each in given.goal for point in each.points(setup.model)),
+        points=tuple(point for each in keys.goal for point in each.points(setup.model)),
     )
 
 

@@ -46,9 +46,9 @@ class ClimbKeys(Keys):
 
 
 @reads(ClimbKeys)
-def climb(given: ClimbKeys, setup: Setup) -> Registered:
+def climb(keys: ClimbKeys, setup: Setup) -> Registered:
     """[Climb](../explanation/behaviours.md#climbing) from hold to hold (section 6.2)."""
-    top, world, table = setup.model.topology, setup.world, given.table
+    top, world, table = setup.model.topology, setup.world, keys.table
     top.require("the controller 'climb'", *ROLES)
     for key in ("reach", "pin", "hold"):
         if table.has(key):
@@ -60,23 +60,23 @@ def climb(given: ClimbKeys, setup: Setup) -> Registered:
             f"climbs, and the world has {len(world.holds)} holds; give it a [[wall]], or [[hold]]s",
             "name",
         )
-    own = main_part(top)
-    if own.topology.joint_kinds[own.topology.root_joints[0]] != "free":
+    part = main_part(top)
+    if part.topology.joint_kinds[part.topology.root_joints[0]] != "free":
         raise table.error("climbs: this needs a body whose root moves freely in space", "name")
-    way = np.deg2rad(given.way_deg)
-    wall, held = Wall.of(setup), _begin(given.begin, setup)
-    body, points = own.of(setup.model), effectors_of(setup.model)
+    way = np.deg2rad(keys.way_deg)
+    wall, held = Wall.of(setup), _begin(keys.begin, setup)
+    body, points = part.of(setup.model), effectors_of(setup.model)
     limbs = Limbs.of(body, points)
     numbers = (wall.pos, wall.frame, wall.origin, [np.sin(way), np.cos(way)])
     numbers = [jnp.asarray(x, body.mass.dtype) for x in numbers]
-    q, begun, slack, away = set_out(body, points, limbs, setup.state.q[own.q], *numbers, held)
+    q, begun, slack, away = set_out(body, points, limbs, setup.state.q[part.q], *numbers, held)
     if held is None and not slack > 0:
         raise table.error(
             "finds no four holds to begin on within reach of hands and feet; give the wall more, or"
             " another seed, or say which with begin = { leftHand = ... }",
             "name",
         )
-    state = setup.state.replace(q=setup.state.q.at[own.q].set(q))
+    state = setup.state.replace(q=setup.state.q.at[part.q].set(q))
     chosen = [world.holds[k] for k in np.asarray(begun.asked)]
     far = np.asarray(away, float) - np.array([hold.reach for hold in chosen])
     if not far.max() <= 0:
@@ -87,7 +87,7 @@ def climb(given: ClimbKeys, setup: Setup) -> Registered:
             " give more of them"
         )
     _check_free(setup, state, wall)
-    machine = climb_machine([own.topology.joint_names[j] for j in hinges(own.topology)], begun)
+    machine = climb_machine([part.topology.joint_names[j] for j in hinges(part.topology)], begun)
     return replace(goal_controller(machine, GoalKeys(table=table), setup, ROLES), state=state)
 
 
@@ -202,16 +202,16 @@ class Wall:
         return cls(pos, rot, frame, pos[0] + (ground - pos[0]) @ frame[:2].T @ frame[:2])
 
 
-def _begin(given: Table | None, setup: Setup) -> Array | None:
+def _begin(table: Table | None, setup: Setup) -> Array | None:
     """(4,) int: the hold of each limb at the start, where the table says it."""
     names = [hold.name for hold in setup.world.holds]
-    if given is None:
+    if table is None:
         return None
-    held = [names.index(read_name(given, limb, names)) for limb in LIMBS]
-    given.done()
+    held = [names.index(read_name(table, limb, names)) for limb in LIMBS]
+    table.done()
     for limb, hold in zip(LIMBS, held):
         if held.count(hold) > 1:
-            raise given.error(f"is {names[hold]!r}, and so is another's; give each its own", limb)
+            raise table.error(f"is {names[hold]!r}, and so is another's; give each its own", limb)
     return jnp.asarray(held)
 
 

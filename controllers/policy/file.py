@@ -145,25 +145,32 @@ class PolicyFile:
                 f" has {top.nq} coordinates"
             )
 
-    def _check_observed(self, found: PolicyController, model: Model, state: State) -> None:
+    def _check_observed(self, controller: PolicyController, model: Model, state: State) -> None:
         def seen(state: State) -> Array:
             obs = TimeStepping().observe(model, state)
-            clip_pose = None if found.track is None else found.track.at(model, state.time)
+            clip_pose = None if controller.track is None else controller.track.at(model, state.time)
             action = jnp.zeros(len(self.about["motors"]), model.mass.dtype)
             view = PolicyInput(
-                model, state, obs, found.pose, found.upright, found.height, found.command, action,
+                model,
+                state,
+                obs,
+                controller.pose,
+                controller.upright,
+                controller.height,
+                controller.command,
+                action,
                 clip_pose,
-            )  # fmt: skip
-            return observation_vector(found.observation, view)
+            )
+            return observation_vector(controller.observation, view)
 
         try:
             size = jax.eval_shape(seen, state).shape
         except ValueError as error:  # of a part that needs a clip
             raise PolicyError(f"the policy cannot observe this character: {error}") from error
-        if size != found.network.mean.shape:
+        if size != controller.network.mean.shape:
             raise PolicyError(
-                f"the policy's network takes {len(found.network.mean)} numbers, and what it"
-                f" observes here ({', '.join(map(str, found.observation))}) has {size[0]}"
+                f"the policy's network takes {len(controller.network.mean)} numbers, and what it"
+                f" observes here ({', '.join(map(str, controller.observation))}) has {size[0]}"
             )
 
 

@@ -40,25 +40,25 @@ class EnvironmentClipKeys(ClipKeys):
     file: str = option(REQUIRED, "motion capture to follow, beside the scenario", kind=str)
 
 
-def followed_clip(file: str, given: ClipKeys, setup: Setup) -> Reference:
+def followed_clip(file: str, keys: ClipKeys, setup: Setup) -> Reference:
     """Clip of a file beside the scenario as a reference of the character; all else stays where the
     scenario has it. Raises ClipError, ModelError for a clip that cannot be followed."""
     path = setup.world.folder / file
-    skeleton, stance = given.skeleton, given.stance
+    skeleton, stance = keys.skeleton, keys.stance
     clip = read_clip(
         path,
         skeleton=None if skeleton is None else setup.world.folder / skeleton,
-        rate=given.rate,
+        rate=keys.rate,
     )
     labels = None if stance is None else read_stance(setup.world.folder / stance, clip)
-    if given.loop:
+    if keys.loop:
         clip, labels = clip.repeated(3), None if labels is None else labels.repeated(3)
     alone = build_world(replace(setup.world, fixed=(), bodies=(), driven=(), grips=(), pushes=()))
-    joints = given.joints
+    joints = keys.joints
     if joints not in (None, GUESS):
         joints = setup.world.folder / joints
     motion = retarget(clip, alone.model, joints=joints, stance=labels)
     rest = np.broadcast_to(np.asarray(setup.state.q, float), (len(motion.q), len(setup.state.q)))
     q = np.concatenate([motion.q, rest[:, motion.q.shape[1] :]], axis=1)
     made = reference(setup.model, q, motion.rate, motion.stance, parts(setup.model))
-    return loop_reference(setup.model, made) if given.loop else made
+    return loop_reference(setup.model, made) if keys.loop else made

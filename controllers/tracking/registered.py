@@ -80,28 +80,28 @@ class ToppleFreeKeys(ClipKeys):
 
 
 @reads(ToppleFreeKeys)
-def topple_free(given: ToppleFreeKeys, setup: Setup) -> Registered:
+def topple_free(keys: ToppleFreeKeys, setup: Setup) -> Registered:
     """Follow motion capture, or stand, by PD torques, virtual actuators at the feet and
     [topple-free feet](../explanation/topple_free.md)."""
-    table, begin = given.table, given.begin
+    table, begin = keys.table, keys.begin
     try:
-        followed = None if given.clip is None else followed_clip(given.clip, given, setup)
+        followed = None if keys.clip is None else followed_clip(keys.clip, keys, setup)
         pose = setup.state.q if followed is None else None
         made = ToppleFree.of(
             setup.model,
             followed,
             pose,
-            help=given.help,
+            help=keys.help,
             begin=begin,
-            steps=given.steps,
-            turns=_turns(given, setup.model),
-            drift=given.drift,
+            steps=keys.steps,
+            turns=_turns(keys, setup.model),
+            drift=keys.drift,
         )
     except ClipError as error:
         raise table.error(str(error), "clip") from error
     except ModelError as error:
         raise table.error(str(error)) from error
-    made, moved = made.set("heading", float(np.deg2rad(given.heading_deg))), None
+    made, moved = made.set("heading", float(np.deg2rad(keys.heading_deg))), None
     if followed is not None:
         if followed.moves is None and begin >= float(followed.duration()):
             raise table.error(
@@ -113,28 +113,28 @@ def topple_free(given: ToppleFreeKeys, setup: Setup) -> Registered:
     begun = moved or setup.state
     kin = _kinematics(setup.model, begun.q, begun.qd)
     made = replace(
-        made, pulls=_pulls(given, setup.model, kin), levels=_levels(given, setup.model, kin)
+        made, pulls=_pulls(keys, setup.model, kin), levels=_levels(keys, setup.model, kin)
     )
     return Registered(made, state=moved)
 
 
-def _turns(given: ToppleFreeKeys, model: Model) -> Turns | None:
-    keys = [(each.time, float(np.deg2rad(each.heading_deg))) for each in given.turn]
-    return turns(model, keys) if keys else None
+def _turns(keys: ToppleFreeKeys, model: Model) -> Turns | None:
+    headings = [(each.time, float(np.deg2rad(each.heading_deg))) for each in keys.turn]
+    return turns(model, headings) if headings else None
 
 
-def _pulls(given: ToppleFreeKeys, model: Model, kin: Kinematics) -> Pulls | None:
+def _pulls(keys: ToppleFreeKeys, model: Model, kin: Kinematics) -> Pulls | None:
     pulls = []
-    for each in given.pull:
+    for each in keys.pull:
         index = _link(each, model)
         place = np.asarray(kin.com[index]).tolist() if each.place is None else each.place
         pulls.append(pull(model, each.link, place, each.velocity, each.start, each.end))
     return pulls_together(*pulls) if pulls else None
 
 
-def _levels(given: ToppleFreeKeys, model: Model, kin: Kinematics) -> Levels | None:
+def _levels(keys: ToppleFreeKeys, model: Model, kin: Kinematics) -> Levels | None:
     levels = []
-    for each in given.level:
+    for each in keys.level:
         upright = np.asarray(kin.link_rot[_link(each, model)])[2].tolist()
         try:
             levels.append(level(model, each.link, upright if each.up is None else each.up))
@@ -143,9 +143,9 @@ def _levels(given: ToppleFreeKeys, model: Model, kin: Kinematics) -> Levels | No
     return levels_together(*levels) if levels else None
 
 
-def _link(given: PullKeys | LevelKeys, model: Model) -> int:
+def _link(keys: PullKeys | LevelKeys, model: Model) -> int:
     """Index of the link, by name or role."""
     try:
-        return model.topology.part(given.link)
+        return model.topology.part(keys.link)
     except KeyError as error:
-        raise given.table.error(str(error.args[0]), "link") from error
+        raise keys.table.error(str(error.args[0]), "link") from error
