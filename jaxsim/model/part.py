@@ -71,6 +71,25 @@ def part_of(top: Topology, links: tuple[bool, ...]) -> Submodel:
     of_link = np.flatnonzero(links)
     joints = np.array([j for j, link in enumerate(top.joint_link) if links[link]], INDEX)
     shapes = np.array([s for s, k in enumerate(top.shape_link) if k != WORLD and links[k]], INDEX)
+    topology = _part_topology(top, of_link, joints, shapes)
+    driven = np.flatnonzero(np.array(top.joint_driven)[joints])
+    before = np.cumsum(top.joint_driven) - 1
+    return Submodel(
+        topology=topology,
+        links=of_link.astype(INDEX),
+        joints=joints,
+        q=_ranges(top.q_start, Q_SIZE, top.joint_kinds, joints),
+        dofs=_ranges(top.v_start, V_SIZE, top.joint_kinds, joints),
+        shapes=shapes,
+        driven=before[joints[driven]].astype(INDEX),
+        whole=False,
+    )
+
+
+def _part_topology(
+    top: Topology, of_link: np.ndarray, joints: np.ndarray, shapes: np.ndarray
+) -> Topology:
+    """Topology of some links, joints and shapes, by their indices in the whole."""
     new_link = {int(link): k for k, link in enumerate(of_link)} | {WORLD: WORLD}
     new_joint = {int(joint): k for k, joint in enumerate(joints)} | {WORLD: WORLD}
     new_shape = {int(shape): k for k, shape in enumerate(shapes)}
@@ -81,7 +100,7 @@ def part_of(top: Topology, links: tuple[bool, ...]) -> Submodel:
         values = getattr(top, name)
         return tuple(values[k] for k in at)
 
-    topology = replace(
+    return replace(
         top,
         link_names=some("link_names", of_link),
         link_parent=tuple(new_link[k] for k in some("link_parent", of_link)),
@@ -108,18 +127,6 @@ def part_of(top: Topology, links: tuple[bool, ...]) -> Submodel:
         grip_link=(),
         grip_other=(),
         roles=top.roles if has_roles else NO_ROLES,
-    )
-    driven = np.flatnonzero(np.array(top.joint_driven)[joints])
-    before = np.cumsum(top.joint_driven) - 1
-    return Submodel(
-        topology=topology,
-        links=of_link.astype(INDEX),
-        joints=joints,
-        q=_ranges(top.q_start, Q_SIZE, top.joint_kinds, joints),
-        dofs=_ranges(top.v_start, V_SIZE, top.joint_kinds, joints),
-        shapes=shapes,
-        driven=before[joints[driven]].astype(INDEX),
-        whole=False,
     )
 
 
