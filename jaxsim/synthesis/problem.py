@@ -138,17 +138,7 @@ def step_problem(
         rows = _stays_on_holds(linear, linear.held, dt, unit)
         A.append(_wide(rows.J, more))
         b.append(rows.r)
-    normal_motion = dt * jnp.einsum("ei,eid->ed", ahead.near.normal, ahead.jacobian)
-    away = ahead.near.gap > FAR
-    G = [_wide(jnp.where(away[:, None], 0.0, normal_motion) / unit.contact, more)]
-    gap = ahead.near.gap - jnp.sum(ahead.near.normal * ahead.surface_moved(), axis=-1)
-    h = [jnp.where(away, -1.0, matmul(normal_motion, at_v) - gap) / unit.contact]
-    ceiling = None
-    if config.torque_limits:
-        least, most = stops.torque_bounds(conf.model.torque_limit)
-        G.append(L[muscles] / unit.torque)
-        h.append((least - motion.rest)[muscles] / unit.torque)
-        ceiling = (most - motion.rest)[muscles] / unit.torque
+    G, h, ceiling = _inequalities(conf, linear, stops, L[muscles], muscles, more, config, unit)
     lower, upper = stops.velocity_bounds(dt)
     free = jnp.append(jnp.repeat(modes.signed, EDGES), jnp.ones(3 * nc, bool))
     pull = None if clasped is None else clasped.equations(ne * EDGES, unit.force, dt)
@@ -157,13 +147,42 @@ def step_problem(
         r=jnp.concatenate(r),
         A=jnp.concatenate(A),
         b=jnp.concatenate(b),
-        G=jnp.concatenate(G),
-        h=jnp.concatenate(h),
+        G=G,
+        h=h,
         lower=jnp.concatenate([lower, jnp.where(free, -jnp.inf, 0.0).astype(lower.dtype)]),
         upper=jnp.concatenate([upper, jnp.full(more, jnp.inf, lower.dtype)]),
         ceiling=ceiling,
         joint=pull,
     )
+
+
+def _inequalities(
+    conf: Configuration,
+    linear: Linearised,
+    stops: Stops,
+    L: Array,
+    muscles: np.ndarray,
+    more: int,
+    config: SynthesisConfig,
+    unit: Units,
+) -> tuple[Array, Array, Array | None]:
+    """Rows G x >= h of gaps to surfaces and of the motors' limits, with ceilings of the latter.
+
+    L: rows of the motors.
+    """
+    ahead, dt = linear.ahead, config.dt
+    normal_motion = dt * jnp.einsum("ei,eid->ed", ahead.near.normal, ahead.jacobian)
+    away = ahead.near.gap > FAR
+    G = [_wide(jnp.where(away[:, None], 0.0, normal_motion) / unit.contact, more)]
+    gap = ahead.near.gap - jnp.sum(ahead.near.normal * ahead.surface_moved(), axis=-1)
+    h = [jnp.where(away, -1.0, matmul(normal_motion, linear.at_v) - gap) / unit.contact]
+    if not config.torque_limits:
+        return jnp.concatenate(G), jnp.concatenate(h), None
+    rest = linear.motion.rest
+    least, most = stops.torque_bounds(conf.model.torque_limit)
+    G.append(L / unit.torque)
+    h.append((least - rest)[muscles] / unit.torque)
+    return jnp.concatenate(G), jnp.concatenate(h), (most - rest)[muscles] / unit.torque
 
 
 def _torques(tasks: Tasks, torque: Array, limit: Array, unit: Units) -> tuple[Array, Array]:
