@@ -21,8 +21,9 @@ import numpy as np
 from benchmarks._machine import commit, machine, publish, table, today, versions
 from jaxsim.characters.planar_human import planar_human, start
 from jaxsim.model.state import State
+from jaxsim.simulation.contact_scheme import observe
 from jaxsim.simulation.records import no_control
-from jaxsim.simulation.step import TimeStepping, observe, step
+from jaxsim.simulation.step import TimeStepping, step
 from optimize.session import session
 
 DT, H = 0.002, 1e-7  # time step [s]; half the differences' step

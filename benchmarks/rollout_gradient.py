@@ -28,7 +28,8 @@ from controllers.pose.pd import PoseController
 from jaxsim.characters.planar_human import planar_human, start
 from jaxsim.fused import fuse
 from jaxsim.simulation.rollout import rollout
-from jaxsim.simulation.step import DERIVATIVES, TimeStepping
+from jaxsim.simulation.step import TimeStepping
+from jaxsim.simulation.step_options import DERIVATIVES
 from optimize.session import session
 
 HEADER = ["derivative", "batch", "rollout [ms]", "with gradient [ms]", "ratio", "compile [s]"]

@@ -19,7 +19,6 @@ from controllers.goals.step_to import step_to as step_to
 from controllers.pose.motion import MotionController as MotionController
 from controllers.pose.motion import TrackingController as TrackingController
 from controllers.pose.pd import PoseController as PoseController
-from controllers.scl.ast import Script as Script
 from controllers.scl.controller import ScriptController as ScriptController
 from controllers.scl.errors import ScriptError as ScriptError
 from controllers.scl.load import load_script as load_script
@@ -28,4 +27,5 @@ from controllers.scl.load import script_path as script_path
 from controllers.scl.load import shipped_scripts as shipped_scripts
 from controllers.scl.names import vocabulary as vocabulary
 from controllers.scl.parser import parse as parse
+from controllers.scl.script import Script as Script
 from controllers.scl.writer import rewrite as rewrite

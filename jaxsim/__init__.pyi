@@ -50,6 +50,7 @@ from jaxsim.model import plane as plane
 from jaxsim.model import slide as slide
 from jaxsim.model import sphere as sphere
 from jaxsim.model import tapered_capsule as tapered_capsule
+from jaxsim.simulation.contact_scheme import observe as observe
 from jaxsim.simulation.events import EventDriven as EventDriven
 from jaxsim.simulation.health import Failure as Failure
 from jaxsim.simulation.health import SimulationError as SimulationError
@@ -75,7 +76,6 @@ from jaxsim.simulation.rollout import rollout as rollout
 from jaxsim.simulation.rollout import warn_of_residual as warn_of_residual
 from jaxsim.simulation.scheme import Scheme as Scheme
 from jaxsim.simulation.step import TimeStepping as TimeStepping
-from jaxsim.simulation.contact_scheme import observe as observe
 from jaxsim.simulation.step import step as step
 from jaxsim.solvers.status import Status as Status
 from jaxsim.synthesis.config import SynthesisConfig as SynthesisConfig

@@ -10,7 +10,8 @@ from controllers.scl.load import script_controller
 from controllers.scl.primitives.registry import PRIMITIVES
 from jaxsim import CHARACTERS
 from jaxsim.characters.planar_human import planar_human, posed
-from jaxsim.simulation.step import TimeStepping, observe
+from jaxsim.simulation.contact_scheme import observe
+from jaxsim.simulation.step import TimeStepping
 from optimize import Problem, scenario, simulate
 from optimize.running.objectives import user_objective
 

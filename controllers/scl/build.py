@@ -5,12 +5,13 @@ from dataclasses import replace
 
 from lark import Token, Tree
 
-from controllers.scl.ast import ContactCondition, Number, Phase, Script, Transition
+from controllers.scl.ast import ContactCondition, Number, Transition
 from controllers.scl.errors import SourceText, suggest
 from controllers.scl.grammar import primitive_of_rule
 from controllers.scl.names import Vocabulary
 from controllers.scl.primitive import Primitive
 from controllers.scl.reader import Reader
+from controllers.scl.script import Phase, Script
 from controllers.scl.trees import extent, place, subtrees, words
 
 _TRANSITION = "write `after 0.5`, `when contact feet`, or `and when contact feet after 0.5`"

@@ -147,7 +147,9 @@ class ScriptController(Controller):
         with jax.named_scope("phase"):
             memory = _advance(program, values, memory, angles, links, state, obs)
         step = ScriptStep(
-            program=program,
+            dofs=program.dofs,
+            child=program.child,
+            parent=program.parent,
             model=model,
             obs=obs,
             values=values,
@@ -161,10 +163,10 @@ class ScriptController(Controller):
             start_anchors=memory.start_anchor,
         )
         with jax.named_scope("targets"):
-            target, gain_p, gain_d = _targets(step)
+            target, gain_p, gain_d = _targets(program, step)
         with jax.named_scope("torques"):
             joint_torque = gain_p * (target - angles) - gain_d * state.qd[program.dofs]
-            torque = step.on_dofs(joint_torque) + _added_torques(step)
+            torque = step.on_dofs(joint_torque) + _added_torques(program, step)
         control = clip_torque(model, torque, step.on_dofs(gain_d))
         steps = memory.phase_steps + 1
         time = steps * jnp.asarray(dt, state.q.dtype)
@@ -232,9 +234,9 @@ def _advance(
     )
 
 
-def _targets(step: ScriptStep) -> tuple[Array, Array, Array]:
+def _targets(program: ScriptProgram, step: ScriptStep) -> tuple[Array, Array, Array]:
     """Target angles (J,) of the script joints [rad], and their gains (J,), (J,)."""
-    program, setter = step.program, step.row(step.program.setter)
+    setter = step.row(program.setter)
     gain_p, gain_d = step.model.gain_p[program.dofs], step.model.gain_d[program.dofs]
     angle = step.last_target
     for k, (kind, table) in enumerate(zip(program.kinds, program.tables, strict=True)):
@@ -246,10 +248,10 @@ def _targets(step: ScriptStep) -> tuple[Array, Array, Array]:
     return angle, gain_p, gain_d
 
 
-def _added_torques(step: ScriptStep) -> Array:
+def _added_torques(program: ScriptProgram, step: ScriptStep) -> Array:
     """Torques (nv,) that the phase's primitives add to those of the targets [N m]."""
     torque = jnp.zeros(step.model.topology.nv, step.values.dtype)
-    for kind, table in zip(step.program.kinds, step.program.tables, strict=True):
+    for kind, table in zip(program.kinds, program.tables, strict=True):
         added = kind.torque(table, step)
         torque = torque if added is None else torque + added
     return torque

@@ -126,3 +126,12 @@ def _layout(note: ScriptError | ScriptWarning, kind: str) -> str:
             f"{blank}^",
         ]
     return "\n".join([*lines, f"hint: {note.hint}"] if note.hint else lines)
+
+
+def error_at(
+    source: str, file: str, span: Span | None, message: str, hint: str = ""
+) -> ScriptError:
+    """Error, to be raised, at a place of a script's text; without its line where there is none."""
+    if span is None:
+        return ScriptError(message, file, hint=hint)
+    return SourceText(source, file).error(span.start, message, hint)

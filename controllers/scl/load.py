@@ -5,12 +5,12 @@ from pathlib import Path
 
 import jax.numpy as jnp
 
-from controllers.scl.ast import Script
 from controllers.scl.controller import ScriptController
 from controllers.scl.errors import ScriptError, suggest
 from controllers.scl.names import vocabulary
 from controllers.scl.parser import parse, parse_file
 from controllers.scl.program import compile_script
+from controllers.scl.script import Script
 from jaxsim.model import Model
 
 

@@ -5,12 +5,13 @@ from pathlib import Path
 from lark import Token, Tree
 from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
-from controllers.scl.ast import Number, Script
+from controllers.scl.ast import Number
 from controllers.scl.build import ScriptBuilder
 from controllers.scl.errors import ScriptError, SourceText, did_you_mean
 from controllers.scl.explain import ParseFailure, explain, explain_character
 from controllers.scl.grammar import grammar
 from controllers.scl.names import Vocabulary
+from controllers.scl.script import Script
 from controllers.scl.trees import extent
 from jaxsim.ranges import RANGES
 

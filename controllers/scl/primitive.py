@@ -5,7 +5,7 @@ A new primitive is a subclass in a file of ``primitives``, and an entry of ``pri
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -14,15 +14,13 @@ from jax import Array
 from lark import Token, Tree
 
 from controllers.scl.ast import Number
+from controllers.scl.compiler import Compiler
 from controllers.scl.errors import Span
+from controllers.scl.reader import Reader
 from controllers.scl.roles import Role
 from jaxsim.math.safe import safe_divide
 from jaxsim.model import Model
 from jaxsim.simulation.records import Observation
-
-if TYPE_CHECKING:
-    from controllers.scl.program import Compiler, ScriptProgram
-    from controllers.scl.reader import Reader
 
 T = TypeVar("T")
 Row = TypeVar("Row", bound=tuple)
@@ -54,11 +52,11 @@ class Primitive:
     span: Span | None = field(default=None, compare=False, repr=False)
 
     @classmethod
-    def read(cls, tree: Tree[Token], reader: "Reader") -> "Primitive":
+    def read(cls, tree: Tree[Token], reader: Reader) -> "Primitive":
         """The primitive of a syntax tree, without span. Raises ScriptError."""
         raise NotImplementedError
 
-    def rows(self, compiler: "Compiler") -> Sequence[Any]:
+    def rows(self, compiler: Compiler) -> Sequence[Any]:
         """Rows of the primitive in the tables of its phase.
 
         Rows hold positions in the vector of the script's numbers, never the numbers. Raises
@@ -72,7 +70,7 @@ class Primitive:
         return ()
 
     @classmethod
-    def table(cls, phases: Sequence[Sequence[Any]], compiler: "Compiler") -> tuple:
+    def table(cls, phases: Sequence[Sequence[Any]], compiler: Compiler) -> tuple:
         """Named tuple of arrays with phases along the first axis, from the rows of each phase."""
         raise NotImplementedError
 
@@ -111,7 +109,9 @@ class JointTargets(NamedTuple):
 class ScriptStep:
     """State of a script at one step; J script joints, nl links, nj joints of the model."""
 
-    program: "ScriptProgram"
+    dofs: np.ndarray  # (J,) freedom of each script joint
+    child: np.ndarray  # (J,) links of the script joints
+    parent: np.ndarray  # (J,)
     model: Model
     obs: Observation
     values: Array  # (n + 1,) numbers of the script, and a zero
@@ -140,12 +140,12 @@ class ScriptStep:
     def on_dofs(self, per_joint: Array) -> Array:
         """Values (J,) of the script joints at their dofs, (nv,), zero elsewhere."""
         zeros = jnp.zeros(self.model.topology.nv, per_joint.dtype)
-        return zeros.at[self.program.dofs].set(per_joint)
+        return zeros.at[self.dofs].set(per_joint)
 
     @property
     def middles(self) -> Array:
         """(J,) middle of the joints' ranges [rad]."""
-        joint = self.model.topology.dof_joint[self.program.dofs]
+        joint = self.model.topology.dof_joint[self.dofs]
         return (self.model.joint_lower[joint] + self.model.joint_upper[joint]) / 2
 
 

@@ -6,15 +6,15 @@ a number the script left out.
 """
 
 from dataclasses import dataclass, fields
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from controllers.scl.ast import Number, Script, Transition
-from controllers.scl.errors import ScriptError
+from controllers.scl.ast import Transition
+from controllers.scl.compiler import Compiler
 from controllers.scl.primitive import Primitive
 from controllers.scl.primitives.registry import PRIMITIVES
+from controllers.scl.script import Script
 from jaxsim.model.topology import INDEX, Topology
 
 INHERIT = -1  # setter of a joint whose target no primitive of the phase sets
@@ -64,36 +64,6 @@ def _hashable(value: Any) -> Any:
     return tuple(map(_hashable, value)) if isinstance(value, tuple) else value
 
 
-@dataclass(frozen=True)
-class Compiler:
-    """Script and body for which primitives make their tables."""
-
-    script: Script
-    top: Topology
-
-    @cached_property
-    def joints(self) -> tuple[str, ...]:
-        """(J,) script joints: those with a motor."""
-        return tuple(self.top.joint_names[j] for j in self.top.actuated_joints)
-
-    @property
-    def zero(self) -> int:
-        """Position of a number that the script left out."""
-        return len(self.script.numbers)
-
-    def joint(self, name: str) -> int:
-        """Index of a script joint."""
-        return self.joints.index(name)
-
-    def position(self, number: Number | None) -> int:
-        """Position of a number, ``zero`` for None."""
-        return self.zero if number is None else number.index
-
-    def error(self, primitive: Primitive, message: str, hint: str = "") -> ScriptError:
-        """Error, to be raised, at the place of a primitive in the text."""
-        return self.script.error(primitive.span, message, hint)
-
-
 def compile_script(script: Script, top: Topology) -> ScriptProgram:
     """Tables of a parsed script for a planar model.
 
@@ -103,7 +73,7 @@ def compile_script(script: Script, top: Topology) -> ScriptProgram:
     """
     if not top.planar:
         raise ValueError("scripts drive planar models only")
-    compiler = Compiler(script, top)
+    compiler = Compiler(top, len(script.numbers), script.source, script.file)
     rows = [
         [(type(p), row) for p in phase.primitives for row in p.rows(compiler)]
         for phase in script.phases
@@ -130,13 +100,13 @@ def compile_script(script: Script, top: Topology) -> ScriptProgram:
         kinds=kinds,
         tables=tables,
         setter=setter,
-        **_transitions(compiler),
+        **_transitions(script, compiler),
     )
 
 
-def _transitions(compiler: Compiler) -> dict[str, np.ndarray]:
+def _transitions(script: Script, compiler: Compiler) -> dict[str, np.ndarray]:
     """Arrays of the transitions after each phase, by their names in the program."""
-    phases, top = compiler.script.phases, compiler.top
+    phases, top = script.phases, compiler.top
     P = len(phases)
     t = dict(
         after=np.full(P, compiler.zero),

@@ -1,35 +1,36 @@
 """Reader of the primitives of a script: names, numbers and warnings, with errors at their place."""
 
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 from lark import Token, Tree
 
 from controllers.scl.ast import Number
 from controllers.scl.errors import ScriptError, ScriptWarning, SourceText, suggest
-from controllers.scl.names import Vocabulary
-from controllers.scl.primitive import Primitive
 from controllers.scl.trees import extent, place, subtree, subtrees, words
 
 
 class Reader:
     """Reader of one script, which gathers the labels of its numbers and its warnings.
 
-    phase: name of the phase that is read, before the labels of its numbers; primitives: those of
-    the phase so far.
+    vocabulary: ``names.Vocabulary``; phase: name of the phase that is read, before the labels of
+    its numbers; primitives: those of the phase so far.
     """
 
-    def __init__(self, source: SourceText, vocabulary: Vocabulary, numbers: tuple[Number, ...]):
+    def __init__(self, source: SourceText, vocabulary: Any, numbers: tuple[Number, ...]):
         self.source = source
         self.vocabulary = vocabulary
         self.phase = ""
-        self.primitives: list[Primitive] = []
+        self.primitives: list[Any] = []
         self.labels = [""] * len(numbers)
         self.warnings: list[ScriptWarning] = []
         self._at = {number.span.start: number for number in numbers}
 
-    def read(self, tree: Tree[Token], kind: type[Primitive]) -> None:
-        """Add the primitive of a syntax tree to the phase. Raises ScriptError."""
+    def read(self, tree: Tree[Token], kind: Any) -> None:
+        """Add the primitive of a class ``kind``, of a syntax tree, to the phase.
+
+        Raises ScriptError.
+        """
         primitive = kind.read(tree, self)
         if primitive.span is None:
             primitive = replace(primitive, span=self.source.span(*extent(tree)))
@@ -88,7 +89,7 @@ class Reader:
         [name], use = words(subtree(tree, clause), "NAME"), f"'{clause}:'"
         return self._single(name, use, "link", self.links(name, use))
 
-    def mirror(self, primitive: Primitive, offset: int) -> Primitive:
+    def mirror(self, primitive: Any, offset: int) -> Any:
         """Mirror image of a primitive; raises ScriptError at an offset where there is none."""
         try:
             return primitive.mirror(self.vocabulary.mirror)

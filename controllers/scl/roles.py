@@ -4,8 +4,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from controllers.scl.ast import Script
-
 SearchRange = Callable[[float], tuple[float, float, float]]
 
 
@@ -43,13 +41,3 @@ POSITION = Role("position", "m", within(0.5, 0.1))
 GAIN = Role("gain", "N/m or N s/m", from_zero(200.0, 50.0))
 TIME = Role("time", "s", lambda value: (0.0, max(3.0, 2 * value), 0.3), least=0.0)
 STRENGTH = Role("strength", "1", lambda _: (0.0, 1.0, 0.2), least=0.0, most=1.0)
-
-
-def number_roles(script: Script) -> tuple[Role, ...]:
-    """Role of every number, in the order of the text."""
-    roles = [TIME] * len(script.numbers)  # of transitions
-    for phase in script.phases:
-        for primitive in phase.primitives:
-            for number, role in primitive.numbers():
-                roles[number.index] = role
-    return tuple(roles)

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from controllers.scl.ast import Script
 from controllers.scl.names import vocabulary
 from controllers.scl.parser import parse
-from controllers.scl.roles import Role, number_roles
+from controllers.scl.roles import Role
+from controllers.scl.script import Script, number_roles
 from controllers.scl.writer import mark_all, rewrite
 from controllers.source import NumberSource
 from jaxsim.model import Model

@@ -3,7 +3,8 @@
 import math
 from collections.abc import Sequence
 
-from controllers.scl.ast import Number, Script
+from controllers.scl.ast import Number
+from controllers.scl.script import Script
 
 
 def rewrite(script: Script, values: Sequence[float]) -> str:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from controllers.scl.ast import Script
+from controllers.scl.script import Script
 from jaxsim.characters.registry import start as start_pose
 from jaxsim.collision.slots import contact_slots
 from jaxsim.fused import choose_backend

@@ -12,11 +12,13 @@ from jax import export
 from controllers.pose.pd import PoseController
 from jaxsim.fused import fuse
 from jaxsim.model import neutral_state
+from jaxsim.simulation.contact_scheme import observe
 from jaxsim.simulation.events import EventDriven
 from jaxsim.simulation.measures import largest
 from jaxsim.simulation.records import no_control
 from jaxsim.simulation.rollout import rollout
-from jaxsim.simulation.step import DERIVATIVES, TimeStepping, observe, step
+from jaxsim.simulation.step import TimeStepping, step
+from jaxsim.simulation.step_options import DERIVATIVES
 from jaxsim.solvers import lcp, qp
 from jaxsim.solvers.qp_levels import solve_levels
 from jaxsim.synthesis.config import SynthesisConfig

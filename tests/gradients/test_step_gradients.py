@@ -16,9 +16,10 @@ from jaxsim.model import (
     slide,
     sphere,
 )
+from jaxsim.simulation.contact_scheme import observe
 from jaxsim.simulation.records import no_control
 from jaxsim.simulation.rollout import rollout
-from jaxsim.simulation.step import TimeStepping, observe, step
+from jaxsim.simulation.step import TimeStepping, step
 from tests.compiling import quick_jit
 
 pytestmark = pytest.mark.usefixtures("x64_module")

@@ -28,8 +28,9 @@ from jaxsim.math.safe import safe_norm
 from jaxsim.model import ModelBuilder, ModelError, Shape, free, kinds, neutral_state, plane
 from jaxsim.model.kinds import KINDS, Geom, ShapeKind
 from jaxsim.options import REQUIRED, option
+from jaxsim.simulation.contact_scheme import observe
 from jaxsim.simulation.records import no_control
-from jaxsim.simulation.step import TimeStepping, observe, step
+from jaxsim.simulation.step import TimeStepping, step
 from jaxsim.simulation.warm_start import with_warm_start
 from jaxsim.viewer import read_page, write_page
 from jaxsim.viewer.outlines import faces, outline

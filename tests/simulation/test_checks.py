@@ -16,12 +16,13 @@ from controllers.pose.pd import PoseController
 from controllers.scl.load import load_script, script_controller
 from jaxsim.characters.planar_human import planar_human
 from jaxsim.model import ModelBuilder, ModelError, ball, capsule, hinge, neutral_state, plane
+from jaxsim.simulation.contact_scheme import observe
 from jaxsim.simulation.events import EventDriven, Slips, event_step
 from jaxsim.simulation.measures import Measure, final, largest, total
 from jaxsim.simulation.pushes import push, pushes_together
 from jaxsim.simulation.records import MotionControl, no_control
 from jaxsim.simulation.rollout import rollout
-from jaxsim.simulation.step import TimeStepping, observe, step
+from jaxsim.simulation.step import TimeStepping, step
 from jaxsim.simulation.warm_start import WarmStart
 from tests.compiling import quick_jit
 

@@ -2,19 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from lark import Token, Tree
 
+from controllers.scl.compiler import Compiler
 from controllers.scl.primitive import SIDED, Primitive, ScriptStep
+from controllers.scl.reader import Reader
 from controllers.virtual_forces import gravity_compensation
-
-if TYPE_CHECKING:
-    from controllers.scl.program import Compiler
-    from controllers.scl.reader import Reader
 
 
 class GravityTable(NamedTuple):
@@ -39,15 +37,15 @@ class GravityCompensation(Primitive):
     by: str = field(metadata=SIDED)
 
     @classmethod
-    def read(cls, tree: Tree[Token], reader: "Reader") -> "GravityCompensation":
+    def read(cls, tree: Tree[Token], reader: Reader) -> "GravityCompensation":
         return cls(reader.joint(tree, "by"))
 
-    def rows(self, compiler: "Compiler") -> list[int]:
+    def rows(self, compiler: Compiler) -> list[int]:
         """The base link."""
         return [compiler.top.joint_link[compiler.top.joint(self.by)]]
 
     @classmethod
-    def table(cls, phases: Sequence[Sequence[int]], compiler: "Compiler") -> GravityTable:
+    def table(cls, phases: Sequence[Sequence[int]], compiler: Compiler) -> GravityTable:
         base = np.zeros((len(phases), compiler.top.nv))
         for p, links in enumerate(phases):
             if links:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +10,7 @@ from jax import Array
 from lark import Token, Tree
 
 from controllers.scl.ast import Number
+from controllers.scl.compiler import Compiler
 from controllers.scl.primitive import (
     SIDED,
     JointTargets,
@@ -20,15 +21,12 @@ from controllers.scl.primitive import (
     role,
     stack,
 )
+from controllers.scl.reader import Reader
 from controllers.scl.roles import POSITION, TIME
 from controllers.scl.trees import subtree, subtrees, words
 from jaxsim.math.safe import safe_arccos, safe_norm
 from jaxsim.model import Model
 from jaxsim.model.topology import WORLD, Topology
-
-if TYPE_CHECKING:
-    from controllers.scl.program import Compiler
-    from controllers.scl.reader import Reader
 
 NEITHER, FIRST, SECOND = range(3)  # joint of a limb that a script joint is
 
@@ -70,7 +68,7 @@ class IK(Primitive):
     time: Number | None = field(metadata=role(TIME))
 
     @classmethod
-    def read(cls, tree: Tree[Token], reader: "Reader") -> "IK":
+    def read(cls, tree: Tree[Token], reader: Reader) -> "IK":
         [name] = words(subtree(tree, "on"), "NAME")
         joints = reader.joints(name, "'on:' of ik")
         base, label = reader.joint(tree, "rel"), f"ik {name}"
@@ -80,17 +78,17 @@ class IK(Primitive):
         )
         return cls(points, joints, base, reader.time(tree, label))
 
-    def rows(self, compiler: "Compiler") -> list[LimbRow]:
+    def rows(self, compiler: Compiler) -> list[LimbRow]:
         return [self._row(name, compiler) for name in self.on]
 
-    def _row(self, name: str, compiler: "Compiler") -> LimbRow:
+    def _row(self, name: str, compiler: Compiler) -> LimbRow:
         """The two-link limb that ends at joint ``name`` (a wrist or an ankle)."""
         top, joints = compiler.top, compiler.joints
         limb = _limb(top, name, joints)
         if limb is None:
             ends = ", ".join(joint for joint in joints if _limb(top, joint, joints)) or "none"
             raise compiler.error(
-                self,
+                self.span,
                 "ik moves a limb of two links, whose end is a wrist or an ankle;"
                 f" '{name}' ends none",
                 f"joints that end one: {ends}",
@@ -108,7 +106,7 @@ class IK(Primitive):
         return tuple(row.joints[:2])
 
     @classmethod
-    def table(cls, phases: Sequence[Sequence[LimbRow]], compiler: "Compiler") -> LimbTable:
+    def table(cls, phases: Sequence[Sequence[LimbRow]], compiler: Compiler) -> LimbTable:
         zero, most = compiler.zero, max(row.count for rows in phases for row in rows)
         blank = LimbRow([-1] * 3, 0, [[zero, zero]] * most, 1, zero)
         filled = [
@@ -154,7 +152,7 @@ def _limb_angles(limbs: LimbRow, step: ScriptStep, k: int) -> tuple[Array, Array
     """
     model, middle = step.model, step.middles
     first, second, end = (step.row(limbs.joints)[k, i] for i in range(3))
-    nodes = jnp.asarray(model.topology.dof_joint[step.program.dofs])
+    nodes = jnp.asarray(model.topology.dof_joint[step.dofs])
     begin = step.start_anchors[nodes[end]]
     origin = step.start_anchors[step.row(limbs.relative)[k]]
     points = step.numbers(limbs.points)[k] + origin
@@ -175,7 +173,7 @@ def _limb_angles(limbs: LimbRow, step: ScriptStep, k: int) -> tuple[Array, Array
     phi1 = jnp.arctan2(away[1], away[0]) - jnp.arctan2(
         l2 * jnp.sin(angle2), l1 + l2 * jnp.cos(angle2)
     )
-    parent = step.links[jnp.asarray(step.program.parent)[first]]
+    parent = step.links[jnp.asarray(step.parent)[first]]
     return first, second, phi1 - parent, angle2
 
 

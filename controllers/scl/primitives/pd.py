@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax.numpy as jnp
 from lark import Token, Tree
 
 from controllers.scl.ast import Number
+from controllers.scl.compiler import Compiler
 from controllers.scl.primitive import (
     SIDED,
     JointTargets,
@@ -18,12 +19,9 @@ from controllers.scl.primitive import (
     near,
     role,
 )
+from controllers.scl.reader import Reader
 from controllers.scl.roles import ANGLE, TIME
 from controllers.scl.trees import name_list, subtrees, words
-
-if TYPE_CHECKING:
-    from controllers.scl.program import Compiler
-    from controllers.scl.reader import Reader
 
 JOINT, CHILD, PARENT = range(3)
 FRAMES = {"joint": JOINT, "child": CHILD, "parent": PARENT}
@@ -63,12 +61,12 @@ PARENT: "parent"
     time: Number | None = field(metadata=role(TIME))
 
     @classmethod
-    def read(cls, tree: Tree[Token], reader: "Reader") -> "PD":
+    def read(cls, tree: Tree[Token], reader: Reader) -> "PD":
         targets = subtrees(tree, "target")
         names = name_list([name for target in targets for name in words(target, "NAME")])
         return cls(tuple(_target(each, reader) for each in targets), reader.time(tree, names))
 
-    def rows(self, compiler: "Compiler") -> list[PDRow]:
+    def rows(self, compiler: Compiler) -> list[PDRow]:
         duration = compiler.position(self.time)
         return [
             PDRow(compiler.joint(name), FRAMES[target.frame], target.angle.index, duration)
@@ -81,7 +79,7 @@ PARENT: "parent"
         return (row.joint,)
 
     @classmethod
-    def table(cls, phases: Sequence[Sequence[PDRow]], compiler: "Compiler") -> PDRow:
+    def table(cls, phases: Sequence[Sequence[PDRow]], compiler: Compiler) -> PDRow:
         blank = PDRow(-1, JOINT, compiler.zero, compiler.zero)
         return by_joint(phases, len(compiler.joints), blank)
 
@@ -90,16 +88,15 @@ PARENT: "parent"
         """Targets that move along a line from where the joint, or its link, was at the start."""
         frame, goal = step.row(table.frame), jnp.deg2rad(step.numbers(table.angle))
         done = step.fraction(step.numbers(table.duration))
-        top = step.program
-        child, parent = step.links[top.child], step.links[top.parent]
-        start_child, start_parent = step.start_links[top.child], step.start_links[top.parent]
+        child, parent = step.links[step.child], step.links[step.parent]
+        start_child, start_parent = step.start_links[step.child], step.start_links[step.parent]
         in_child = between(start_child - parent, near(goal - parent, step.middles), done)
         in_parent = between(child - start_parent, near(child - goal, step.middles), done)
         angle = jnp.where(frame == CHILD, in_child, between(step.start_angles, goal, done))
         return JointTargets(jnp.where(frame == PARENT, in_parent, angle))
 
 
-def _target(tree: Tree[Token], reader: "Reader") -> PDTarget:
+def _target(tree: Tree[Token], reader: Reader) -> PDTarget:
     [name], frame = words(tree, "NAME"), words(tree, "CHILD", "PARENT")
     joints = reader.joints(name, "a PD controller")
     [angle] = reader.numbers(tree, f"{name} angle")
@@ -109,7 +106,7 @@ def _target(tree: Tree[Token], reader: "Reader") -> PDTarget:
     return PDTarget(joints, angle, "joint")
 
 
-def _check_range(name: str, joints: tuple[str, ...], angle: Number, reader: "Reader") -> None:
+def _check_range(name: str, joints: tuple[str, ...], angle: Number, reader: Reader) -> None:
     """Warn, once per range, of the joints whose range does not hold the angle."""
     outside: dict[tuple[float, float], list[str]] = {}
     for joint in joints:

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from lark import Token, Tree
 
 from controllers.scl.ast import Number
+from controllers.scl.compiler import Compiler
 from controllers.scl.primitive import (
     SIDED,
     JointTargets,
@@ -15,12 +16,9 @@ from controllers.scl.primitive import (
     by_joint,
     role,
 )
+from controllers.scl.reader import Reader
 from controllers.scl.roles import STRENGTH
 from controllers.scl.trees import name_list, words
-
-if TYPE_CHECKING:
-    from controllers.scl.program import Compiler
-    from controllers.scl.reader import Reader
 
 
 class RelaxRow(NamedTuple):
@@ -42,7 +40,7 @@ class Relax(Primitive):
     strength: Number = field(metadata=role(STRENGTH))
 
     @classmethod
-    def read(cls, tree: Tree[Token], reader: "Reader") -> "Relax":
+    def read(cls, tree: Tree[Token], reader: Reader) -> "Relax":
         names = words(tree, "NAME")
         joints = [joint for name in names for joint in reader.joints(name, "relax")]
         [strength] = reader.numbers(tree, f"relax {name_list(names)} strength")
@@ -54,7 +52,7 @@ class Relax(Primitive):
             )
         return cls(tuple(dict.fromkeys(joints)), strength)
 
-    def rows(self, compiler: "Compiler") -> list[RelaxRow]:
+    def rows(self, compiler: Compiler) -> list[RelaxRow]:
         return [RelaxRow(compiler.joint(name), self.strength.index) for name in self.joints]
 
     @classmethod
@@ -62,7 +60,7 @@ class Relax(Primitive):
         return (row.joint,)
 
     @classmethod
-    def table(cls, phases: Sequence[Sequence[RelaxRow]], compiler: "Compiler") -> RelaxRow:
+    def table(cls, phases: Sequence[Sequence[RelaxRow]], compiler: Compiler) -> RelaxRow:
         return by_joint(phases, len(compiler.joints), RelaxRow(-1, compiler.zero))
 
     @classmethod

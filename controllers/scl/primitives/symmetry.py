@@ -1,15 +1,12 @@
 """Symmetry: the primitive before, on the other side of the body."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from lark import Token, Tree
 
 from controllers.scl.primitive import Primitive
+from controllers.scl.reader import Reader
 from controllers.scl.trees import place
-
-if TYPE_CHECKING:
-    from controllers.scl.reader import Reader
 
 
 @dataclass(frozen=True)
@@ -20,7 +17,7 @@ class Symmetry(Primitive):
     usage = "symmetry reads [symm], with nothing else between the brackets"
 
     @classmethod
-    def read(cls, tree: Tree[Token], reader: "Reader") -> Primitive:
+    def read(cls, tree: Tree[Token], reader: Reader) -> Primitive:
         if not reader.primitives:
             raise reader.source.error(
                 place(tree),

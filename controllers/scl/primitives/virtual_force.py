@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -10,15 +10,13 @@ from jax import Array
 from lark import Token, Tree
 
 from controllers.scl.ast import Number
+from controllers.scl.compiler import Compiler
 from controllers.scl.primitive import SIDED, Primitive, ScriptStep, role, stack
+from controllers.scl.reader import Reader
 from controllers.scl.roles import FORCE, GAIN
 from controllers.scl.trees import subtree
 from controllers.virtual_forces import balance_force, base_link, chain, virtual_force
 from jaxsim.math.safe import safe_max
-
-if TYPE_CHECKING:
-    from controllers.scl.program import Compiler
-    from controllers.scl.reader import Reader
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,7 @@ class VirtualForce(Primitive):
     by: str = field(metadata=SIDED)
 
     @classmethod
-    def read(cls, tree: Tree[Token], reader: "Reader") -> "VirtualForce":
+    def read(cls, tree: Tree[Token], reader: Reader) -> "VirtualForce":
         link, joint = reader.link(tree, "on"), reader.joint(tree, "by")
         force = subtree(tree, "pair", "balance")
         if force.data == "pair":
@@ -68,19 +66,19 @@ class VirtualForce(Primitive):
         kp, kd = reader.pair(subtree(force, "pair"), f"{label} kp", f"{label} kd")
         return cls(BalanceFeedback(kp, kd), link, joint)
 
-    def rows(self, compiler: "Compiler") -> list[ForceRow]:
+    def rows(self, compiler: Compiler) -> list[ForceRow]:
         top, force = compiler.top, self.force
         try:
             base = base_link(top, self.on, self.by)
         except ValueError as error:
-            raise compiler.error(self, str(error)) from None
+            raise compiler.error(self.span, str(error)) from None
         balance = isinstance(force, BalanceFeedback)
         pair = (force.kp, force.kd) if isinstance(force, BalanceFeedback) else force
         on, positions = top.link(self.on), [number.index for number in pair]
         return [ForceRow(on, base, chain(top, on, base), positions, balance)]
 
     @classmethod
-    def table(cls, phases: Sequence[Sequence[ForceRow]], compiler: "Compiler") -> ForceRow:
+    def table(cls, phases: Sequence[Sequence[ForceRow]], compiler: Compiler) -> ForceRow:
         zero = compiler.zero
         return stack(phases, ForceRow(0, 0, np.zeros(compiler.top.nv), [zero, zero], False))
 

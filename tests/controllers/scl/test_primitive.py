@@ -15,13 +15,15 @@ from controllers.scl.names import Vocabulary, vocabulary
 from controllers.scl.parser import parse
 from controllers.scl.primitive import SIDED, JointTargets, Primitive, by_joint, role
 from controllers.scl.primitives.registry import PRIMITIVES
-from controllers.scl.roles import TIME, Role, number_roles, within
+from controllers.scl.roles import TIME, Role, within
+from controllers.scl.script import number_roles
 from controllers.scl.source import ScriptSource
 from controllers.scl.trees import subtree, words
 from controllers.scl.writer import mark_all, rewrite
 from jaxsim.characters.planar_human import planar_human, posed
+from jaxsim.simulation.contact_scheme import observe
 from jaxsim.simulation.rollout import rollout
-from jaxsim.simulation.step import TimeStepping, observe
+from jaxsim.simulation.step import TimeStepping
 from optimize.scenarios.find import scenario
 from optimize.sweeps.quantities import Quantity, quantity
 
@@ -60,7 +62,9 @@ site: "beside" ":" NAME
 
     def rows(self, compiler):
         if self.joint == self.other:
-            raise compiler.error(self, f"'{self.joint}' would copy itself", "name another joint")
+            raise compiler.error(
+                self.span, f"'{self.joint}' would copy itself", "name another joint"
+            )
         return [CopyRow(compiler.joint(self.joint), compiler.joint(self.other), self.ratio.index)]
 
     @classmethod

@@ -18,9 +18,10 @@ from jaxsim.dynamics.jacobians import com_velocity
 from jaxsim.dynamics.kinematics import forward_kinematics, plane_angles, point_velocity
 from jaxsim.dynamics.momentum import potential_energy
 from jaxsim.model import ModelBuilder, hinge, neutral_state, slide
+from jaxsim.simulation.contact_scheme import observe
 from jaxsim.simulation.measures import final
 from jaxsim.simulation.rollout import rollout
-from jaxsim.simulation.step import TimeStepping, observe
+from jaxsim.simulation.step import TimeStepping
 from tests.compiling import quick_jit
 
 pytestmark = pytest.mark.usefixtures("x64_module")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from controllers.scl.ast import ContactCondition, Number, Script
+from controllers.scl.ast import ContactCondition, Number
 from controllers.scl.grammar import grammar, keywords
 from controllers.scl.names import Vocabulary, plural
 from controllers.scl.parser import parse, parse_file
@@ -13,6 +13,7 @@ from controllers.scl.primitives.inverse_kinematics import IK
 from controllers.scl.primitives.pd import PD, PDTarget
 from controllers.scl.primitives.relax import Relax
 from controllers.scl.primitives.virtual_force import BalanceFeedback, VirtualForce
+from controllers.scl.script import Script
 
 SCRIPTS = Path(__file__).resolve().parents[3] / "controllers" / "scripts"
 

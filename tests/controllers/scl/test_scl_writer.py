@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controllers.scl.ast import Script
 from controllers.scl.names import Vocabulary
 from controllers.scl.parser import parse
+from controllers.scl.script import Script
 from controllers.scl.writer import rewrite
 from jaxsim.ranges import RANGES
 
