@@ -19,8 +19,8 @@ from optimize.environments.environment import Environment
 from optimize.environments.records import EnvState
 from optimize.environments.table import environment_of
 from optimize.learning.rollout import begin_all
+from optimize.results.intervals import wilson
 from optimize.scenarios.find import scenario
-from optimize.studies.intervals import wilson
 
 JUDGED = 7_000_001  # seed of starts
 

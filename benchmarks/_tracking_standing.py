@@ -13,7 +13,7 @@ from jaxsim.fused import fuse
 from jaxsim.model import Model, State
 from jaxsim.simulation.pushes import Pushes
 from optimize.problems.starts import start_states
-from optimize.studies.intervals import wilson
+from optimize.results.intervals import wilson
 
 DIRECTIONS = (
     "forward", "forward left", "left", "back left", "back", "back right", "right", "forward right"

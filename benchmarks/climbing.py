@@ -36,10 +36,10 @@ from jaxsim.fused import fuse
 from jaxsim.fused.fuse import BACKENDS
 from jaxsim.io.climbing_wall import climbing_wall
 from jaxsim.io.toml_table import Table
+from optimize.results.intervals import wilson
 from optimize.scenarios.find import scenario
 from optimize.scenarios.scenario import Scenario
 from optimize.session import session
-from optimize.studies.intervals import wilson
 
 EVERY = 100  # frames of a call
 GAVE_UP = 2.0  # who has no move for so long has stopped [s]

@@ -24,6 +24,7 @@ from benchmarks._hands import with_hands
 from benchmarks._machine import commit, machine, table, today, versions
 from benchmarks.experiments import wilson
 from jaxsim.io.archive import read_arrays
+from jaxsim.io.files import write_arrays
 from optimize.compatibility.ask import QueryResult, answer_queries
 from optimize.compatibility.query import Diverse
 from optimize.compatibility.question import Question
@@ -42,7 +43,6 @@ from optimize.results.folder import RunFolder
 from optimize.scenarios.seated import CHAIR as CHAIR_PATH
 from optimize.scenarios.seated import TILT
 from optimize.session import session
-from optimize.studies.push_report import write_arrays
 
 CHAIR = FitOptions(
     "sit_to_stand_arms",

@@ -36,8 +36,8 @@ from jaxsim import total
 from jaxsim.math.safe import safe_norm
 from optimize import Problem, scenario
 from optimize.problems.starts import ANGLE, RATE
+from optimize.results.intervals import wilson
 from optimize.running.objectives import Objective, Term
-from optimize.studies.intervals import wilson
 
 FILE = Path(__file__).with_suffix(".toml")
 KEYS = {"scenario", "title", "starts", "spread", "seconds", "set", "rows", "each", "backend"}

@@ -32,9 +32,9 @@ from jaxsim.mocap.read import read_clip
 from jaxsim.mocap.retarget import Retargeted, retarget
 from optimize import Problem
 from optimize.results.folder import RunFolder
+from optimize.results.intervals import wilson
 from optimize.running.objectives import Objective, Term
 from optimize.scenarios.scenario import Scenario
-from optimize.studies.intervals import wilson
 from optimize.tuning.evolution import evolve
 
 VARIED = (

@@ -27,8 +27,8 @@ from optimize.environments.table import environment_of
 from optimize.learning.evaluation import evaluate_policy
 from optimize.learning.methods import METHODS, learner_of
 from optimize.learning.rollout import rollouts
+from optimize.results.intervals import bootstrap_interval
 from optimize.scenarios.find import scenario
-from optimize.studies.intervals import bootstrap_interval
 
 UNSEEN, STARTS, LENGTH = 7_000_001, 64, 25
 CHECKS = 8  # of a run

@@ -23,8 +23,8 @@ import numpy as np
 from benchmarks._machine import commit, machine, publish, today, versions
 from controllers.numbers import read_numbers
 from optimize.cli.shared import numbers_option, set_options, settings
+from optimize.results.intervals import bootstrap_interval, wilson
 from optimize.session import cores, session
-from optimize.studies.intervals import bootstrap_interval, wilson
 from optimize.studies.push_map import push_map
 from optimize.studies.push_options import MapOptions
 from optimize.studies.push_report import ARRAYS, SIDES

@@ -30,7 +30,7 @@ from benchmarks._tracking_standing import kicks, stand
 from controllers.tracking.balance import ADULT, Balance
 from controllers.tracking.support import HELP
 from jaxsim import articulated_human, ball_joint_human
-from optimize.studies.intervals import wilson
+from optimize.results.intervals import wilson
 
 MODELS = {"ball_joint_human": ball_joint_human, "articulated_human": articulated_human}
 VARIANTS = {

@@ -33,7 +33,7 @@ from benchmarks._tracking import (
 from controllers.tracking.balance import Balance
 from jaxsim import ball_joint_human
 from optimize.problems.fitness import Evaluation
-from optimize.studies.intervals import wilson
+from optimize.results.intervals import wilson
 from optimize.tuning.evolution import evolve
 
 # Rules of thumb: the models' gains and half of them for what stands, sqrt(g / h) and critical

@@ -1,11 +1,15 @@
 """Files written as a whole or not at all, and errors of the disk that name the file."""
 
 import contextlib
+import io
 import os
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 
 def write_bytes(path: str | os.PathLike[str], data: bytes) -> Path:
@@ -41,6 +45,13 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
         if error.errno is None:
             raise
         raise OSError(error.errno, error.strerror or str(error), os.fspath(path)) from error
+
+
+def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> Path:
+    """Write a compressed NumPy archive, as ``write_bytes`` does."""
+    data = io.BytesIO()
+    np.savez_compressed(data, **arrays)
+    return write_bytes(path, data.getvalue())
 
 
 def try_folder(path: str | os.PathLike[str]) -> None:

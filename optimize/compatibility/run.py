@@ -19,7 +19,7 @@ import numpy as np
 from tqdm import tqdm
 
 from jaxsim.io.archive import LARGEST, ArchiveError, read_arrays
-from jaxsim.io.files import try_folder
+from jaxsim.io.files import try_folder, write_arrays
 from optimize.compatibility.paths import PathSampler
 from optimize.compatibility.question import OUTCOMES, STANDS, Question
 from optimize.compatibility.refinement import RefinementSampler
@@ -31,7 +31,6 @@ from optimize.results.folder import RESTORE, RunFolder, command_line
 from optimize.results.lock import lock_folder
 from optimize.scenarios.find import scenario
 from optimize.scenarios.seated import TILT, as_seated
-from optimize.studies.push_report import write_arrays
 
 SAMPLES, VOLUME, MODEL = "samples.npz", "volume.npz", "model.json"
 KEPT_EVERY = 2.0  # [s]

@@ -28,10 +28,10 @@ from optimize.learning.learn import (
 )
 from optimize.results.digest import accept, changes_since
 from optimize.results.folder import RunFolder
+from optimize.results.intervals import bootstrap_interval
 from optimize.results.lock import lock_folder
 from optimize.results.updates import SUMMARY, UPDATES, kept_history, seed_folder, seeds_of
 from optimize.scenarios.find import scenario as scenario_of
-from optimize.studies.intervals import bootstrap_interval
 
 CURVES = "curves.png"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxsim.io.files import write_bytes
+from jaxsim.io.files import write_arrays
 from jaxsim.viewer.plots import LINE_COLOURS, SOFT, new_figure, save_figure
 from optimize.problems.starts import spread_text
 from optimize.results.folder import RunFolder
@@ -33,13 +33,6 @@ def write_report(folder: RunFolder, result: PushMap) -> PushMap:
     except ImportError as error:
         return replace(result, missing=(f"no {PLOT}: {error}",))
     return result
-
-
-def write_arrays(path: str | os.PathLike, arrays: dict[str, Any]) -> None:
-    """Write a NumPy archive, as a whole or not at all."""
-    data = io.BytesIO()
-    np.savez_compressed(data, **arrays)
-    write_bytes(path, data.getvalue())
 
 
 def arrays(result: PushMap) -> dict[str, np.ndarray]:

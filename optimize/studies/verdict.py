@@ -22,10 +22,10 @@ from jaxsim.simulation.measures import Measure, Sample
 from jaxsim.simulation.rollout import SimulationCarry, begin, take_steps
 from jaxsim.tree_paths import read, write
 from optimize.problems.starts import ANGLE, RATE, sample_values, spread_text, start_states
+from optimize.results.intervals import wilson
 from optimize.running.batch import batched
 from optimize.scenarios.find import scenario
 from optimize.scenarios.scenario import Scenario
-from optimize.studies.intervals import wilson
 
 PART = 1000  # steps
 WIDTH = 25  # motions that XLA computes together

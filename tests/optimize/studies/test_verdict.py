@@ -8,7 +8,7 @@ from jaxsim.characters.standing import stand
 from optimize.cli.verdict import table
 from optimize.problems.problem import Problem
 from optimize.problems.starts import ANGLE, RATE
-from optimize.studies.intervals import wilson
+from optimize.results.intervals import wilson
 from optimize.studies.push_options import MapOptions, PushMap
 from optimize.studies.push_report import table as push_table
 from optimize.studies.verdict import Column, Verdict, VerdictOptions, verdict
