@@ -26,6 +26,20 @@ PARTICIPLES = {
 }
 IRREGULAR = {"kept", "told", "found", "given", "drawn", "held", "made", "begun", "chosen", "known"}
 IRREGULAR |= {"fallen", "risen", "seen", "shown", "grown", "thrown", "written", "swept", "caught"}
+# Names of locals that say nothing of what they are.
+LOCALS = {
+    "found",
+    "own",
+    "given",
+    "kept",
+    "told",
+    "held",
+    "wanted",
+    "asked",
+    "made",
+    "begun",
+    "one",
+}
 VERBS = {"need", "speed", "feed", "seed", "embed", "shed", "proceed", "exceed", "bleed", "weed"}
 
 
@@ -68,6 +82,28 @@ def test_public_functions_are_no_participles():
     wrong = {name: places for name, places in names.items() if name not in PARTICIPLES}
     assert not wrong, f"name them by a verb or by what they give: {wrong}"
     assert set(PARTICIPLES) <= set(names), "an exception is no longer needed"
+
+
+def test_locals_that_live_long_are_no_participles():
+    wrong = []
+    for file, tree in trees().items():
+        for function in ast.walk(tree):
+            if isinstance(function, ast.FunctionDef):
+                for name, lines in lives(function).items():
+                    if name in LOCALS and max(lines) - min(lines) > 10:
+                        wrong.append(f"{file}:{min(lines)}: {name}")
+    assert not wrong, "name what they are:\n" + "\n".join(wrong)
+
+
+def lives(function: ast.FunctionDef) -> dict[str, list[int]]:
+    """Lines of each name that a function binds."""
+    lines, bound = defaultdict(list), set()
+    for node in ast.walk(function):
+        if isinstance(node, ast.Name):
+            lines[node.id].append(node.lineno)
+            if isinstance(node.ctx, ast.Store):
+                bound.add(node.id)
+    return {name: lines[name] for name in bound}
 
 
 def test_every_class_name_is_that_of_one_class():

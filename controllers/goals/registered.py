@@ -274,7 +274,7 @@ def goal_controller(
             )
         except ValueError as error:
             raise each.table.error(str(error)) from error
-        asked = Reach(time.effector, where, time.start, time.end)
+        target = Reach(time.effector, where, time.start, time.end)
         elsewhere = [other for other in reaches if other.target != where]
         for other in (*elsewhere, *pins):
             if other.effector == time.effector and at_once(other, time):
@@ -291,7 +291,7 @@ def goal_controller(
             onset,
         )
         machine = machine.adding(goal, weight)
-        reaches.append(asked)
+        reaches.append(target)
     machine = with_goals(machine, keys.goal, setup.model)
     controller = GoalController.of(machine, setup.model, flying(setup))
     return Registered(

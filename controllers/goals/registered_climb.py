@@ -64,30 +64,30 @@ def climb(keys: ClimbKeys, setup: Setup) -> Registered:
     if part.topology.joint_kinds[part.topology.root_joints[0]] != "free":
         raise table.error("climbs: this needs a body whose root moves freely in space", "name")
     way = np.deg2rad(keys.way_deg)
-    wall, held = Wall.of(setup), _begin(keys.begin, setup)
+    wall, grips = Wall.of(setup), _begin(keys.begin, setup)
     body, points = part.of(setup.model), effectors_of(setup.model)
     limbs = Limbs.of(body, points)
     numbers = (wall.pos, wall.frame, wall.origin, [np.sin(way), np.cos(way)])
     numbers = [jnp.asarray(x, body.mass.dtype) for x in numbers]
-    q, begun, slack, away = set_out(body, points, limbs, setup.state.q[part.q], *numbers, held)
-    if held is None and not slack > 0:
+    q, start, slack, away = set_out(body, points, limbs, setup.state.q[part.q], *numbers, grips)
+    if grips is None and not slack > 0:
         raise table.error(
             "finds no four holds to begin on within reach of hands and feet; give the wall more, or"
             " another seed, or say which with begin = { leftHand = ... }",
             "name",
         )
     state = setup.state.replace(q=setup.state.q.at[part.q].set(q))
-    chosen = [world.holds[k] for k in np.asarray(begun.asked)]
+    chosen = [world.holds[k] for k in np.asarray(start.asked)]
     far = np.asarray(away, float) - np.array([hold.reach for hold in chosen])
     if not far.max() <= 0:
-        k = _outlier(np.asarray(wall.pos)[np.asarray(begun.asked)])
+        k = _outlier(np.asarray(wall.pos)[np.asarray(start.asked)])
         raise ModelError(
             f"hold {chosen[k].name!r} is out of reach of {LIMBS[k]!r} while the other limbs are on"
             f" theirs: one of them misses its hold by {far.max():.2f} m; begin on other holds, or"
             " give more of them"
         )
     _check_free(setup, state, wall)
-    machine = climb_machine([part.topology.joint_names[j] for j in hinges(part.topology)], begun)
+    machine = climb_machine([part.topology.joint_names[j] for j in hinges(part.topology)], start)
     return replace(goal_controller(machine, GoalKeys(table=table), setup, ROLES), state=state)
 
 
@@ -112,28 +112,28 @@ def set_out(
     frame: Array,
     origin: Array,
     way: Array,
-    held: Array | None = None,
+    grips: Array | None = None,
     depth: Array | float = DEPTH_AT_START,
 ) -> tuple[Array, Climb, Array, Array]:
     """The start on a wall, which a batch may vary: (nq,) by inverse kinematics from the pose q, and
     where the climb begins; how far all limbs are within their reach, and each (4,) from its hold
-    [m]. pos (nh, 3), frame, origin: of a ``Wall``; way (2,); held (4,) int: on which holds;
+    [m]. pos (nh, 3), frame, origin: of a ``Wall``; way (2,); grips (4,) int: on which holds;
     depth (): of the centre of mass, in heights of it."""
     top, dtype = body.topology, q.dtype
     places = (pos - origin) @ frame[:2].T
-    if held is None:
+    if grips is None:
         about = jnp.stack([jnp.zeros((), dtype), LOWEST * limbs.height])
-        held, com, slack = first_holds(limbs, places, about)
+        grips, com, slack = first_holds(limbs, places, about)
     else:
-        com, slack = limbs.stance(places[held])
+        com, slack = limbs.stance(places[grips])
     target = origin + jnp.append(com, depth * limbs.height) @ frame
     still, root = jnp.zeros(top.nv, dtype), top.q_start[top.root_joints[0]]
     now = center_of_mass(body, forward_kinematics(body, q, still))
     ends = tuple(int(np.flatnonzero(points.of(limb))[-1]) for limb in LIMBS)
     q = q.at[root : root + 3].add(target - now)
-    q = reach_points(body, points, ends, q, pos[held], target)
+    q = reach_points(body, points, ends, q, pos[grips], target)
     tips = points.positions(forward_kinematics(body, q, still))[np.array(ends)]
-    begun = Climb(
+    start = Climb(
         frame=frame,
         origin=origin,
         way=way,
@@ -141,7 +141,7 @@ def set_out(
         limbs=limbs,
         pose=q[np.array([top.q_start[j] for j in hinges(top)])],
         pace=Pace(),
-        asked=held,
+        asked=grips,
         com=com,
         limb=jnp.asarray(-1),
         hold=jnp.asarray(0),
@@ -150,12 +150,12 @@ def set_out(
         found=jnp.asarray(False),
         last=jnp.asarray(-1),
         begun=jnp.zeros((), dtype),
-        been=holding(jnp.zeros((4, pos.shape[0]), int), held),
+        been=holding(jnp.zeros((4, pos.shape[0]), int), grips),
         moves=jnp.asarray(0),
         returns=jnp.asarray(0),
         short=jnp.zeros((), dtype),
     )
-    return q, begun, slack, safe_norm(tips - pos[held])
+    return q, start, slack, safe_norm(tips - pos[grips])
 
 
 @dataclass(frozen=True)

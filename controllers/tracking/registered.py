@@ -87,7 +87,7 @@ def topple_free(keys: ToppleFreeKeys, setup: Setup) -> Registered:
     try:
         followed = None if keys.clip is None else followed_clip(keys.clip, keys, setup)
         pose = setup.state.q if followed is None else None
-        made = ToppleFree.of(
+        tracker = ToppleFree.of(
             setup.model,
             followed,
             pose,
@@ -101,21 +101,21 @@ def topple_free(keys: ToppleFreeKeys, setup: Setup) -> Registered:
         raise table.error(str(error), "clip") from error
     except ModelError as error:
         raise table.error(str(error)) from error
-    made, moved = made.set("heading", float(np.deg2rad(keys.heading_deg))), None
+    tracker, moved = tracker.set("heading", float(np.deg2rad(keys.heading_deg))), None
     if followed is not None:
         if followed.moves is None and begin >= float(followed.duration()):
             raise table.error(
                 f"begin is {begin:g} s, the clip is {float(followed.duration()):.2f} s long",
                 "begin",
             )
-        first, _ = made.facing(setup.state.time)
+        first, _ = tracker.facing(setup.state.time)
         moved = followed.state(setup.model, begin, first)
     begun = moved or setup.state
     kin = _kinematics(setup.model, begun.q, begun.qd)
-    made = replace(
-        made, pulls=_pulls(keys, setup.model, kin), levels=_levels(keys, setup.model, kin)
+    tracker = replace(
+        tracker, pulls=_pulls(keys, setup.model, kin), levels=_levels(keys, setup.model, kin)
     )
-    return Registered(made, state=moved)
+    return Registered(tracker, state=moved)
 
 
 def _turns(keys: ToppleFreeKeys, model: Model) -> Turns | None:

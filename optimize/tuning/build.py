@@ -129,8 +129,8 @@ def scenario_of(
     changes: settings beside those of the run. The scheme is that of searches
     (``Scheme.for_search``).
     """
-    if config.given is not None:
-        return replace(config.given, scheme=config.given.scheme.for_search())
+    if config.python_scenario is not None:
+        return replace(config.python_scenario, scheme=config.python_scenario.scheme.for_search())
     made = find_scenario(config.scenario, {**config.set, **(changes or {})}, text or config.script)
     scheme = replace(made.scheme, dt=float(config.dt if dt is None else dt))  # type: ignore
     return replace(made, scheme=scheme.for_search())

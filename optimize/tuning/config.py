@@ -131,7 +131,8 @@ class TuneConfig:
     """Configuration of a tuning run: what is tuned, for what, and every option as it is used.
 
     scenario: name or path of the file. objective: with the weights and the length of the run;
-    objective_name: NAME, or FILE.py:NAME. given: the scenario, where it was made in Python. script:
+    objective_name: NAME, or FILE.py:NAME. python_scenario: where it was
+    made in Python. script:
     text of the script; None for other scenarios. objective_file: text of the objective's file.
     Raises ValueError where a value would fail late, or silently.
     """
@@ -139,7 +140,7 @@ class TuneConfig:
     scenario: str
     objective: Objective
     objective_name: str
-    given: Scenario | None = None
+    python_scenario: Scenario | None = None
     script: str | None = None
     objective_file: str | None = None
     scenario_digest: str | None = None
@@ -218,7 +219,7 @@ class TuneConfig:
         """Content of config.json."""
         return {
             "scenario": self.scenario,
-            "in_python": self.given is not None,
+            "in_python": self.python_scenario is not None,
             "objective": self.objective_name,
             "weights": dict(self.objective.weights),
             "objective_digest": _hash(self.objective_file),
@@ -264,12 +265,12 @@ def new_config(
         raise ValueError(f"a new run needs {what}; only a resumed one finds it in its folder")
     values = _options(options)
     base_objective, text = user_objective(objective)
-    given = scenario if isinstance(scenario, Scenario) else None
-    name = given.name if given else os.fspath(scenario)  # type: ignore[arg-type]
-    made = given or find_scenario(name, values.get("set", {}))
-    script = None if given else _script_of(made, values.get("free", DEFAULTS["free"]))
+    python_scenario = scenario if isinstance(scenario, Scenario) else None
+    name = python_scenario.name if python_scenario else os.fspath(scenario)  # type: ignore[arg-type]
+    base = python_scenario or find_scenario(name, values.get("set", {}))
+    script = None if python_scenario else _script_of(base, values.get("free", DEFAULTS["free"]))
     if "dt" not in values and script is None:
-        values["dt"] = float(made.scheme.dt)
+        values["dt"] = float(base.scheme.dt)
     if "generations" not in values:
         values["generations"] = _length(values.get("method", DEFAULTS["method"]))
     seconds = values.pop("seconds", base_objective.seconds)
@@ -277,10 +278,10 @@ def new_config(
         scenario=name,
         objective=replace(base_objective, seconds=seconds),
         objective_name=objective if isinstance(objective, str) else base_objective.name,
-        given=given,
+        python_scenario=python_scenario,
         script=script,
         objective_file=text,
-        scenario_digest=_hash(made.files.get(SOURCE)),
+        scenario_digest=_hash(base.files.get(SOURCE)),
         precision=jnp.zeros(()).dtype.name,
         command=command_line() if command is None else command,
         **values,
@@ -381,7 +382,7 @@ def resumed_config(
     saved = _plain(DEFAULTS) | folder.read_config()
     _check_kinds(folder, saved)
     script = folder.read_text(RunFolder.SCRIPT) if (folder / RunFolder.SCRIPT).is_file() else None
-    given = scenario if isinstance(scenario, Scenario) else None
+    python_scenario = scenario if isinstance(scenario, Scenario) else None
     with reading(folder / RunFolder.CONFIG):
         values = _typed({name: saved[name] for name in OPTIONS if saved[name] is not None})
     changes = _options(options, values["pushes"])
@@ -392,7 +393,7 @@ def resumed_config(
             f"{folder.path} holds a run with {'; '.join(conflicts)}. Leave these out to go on with"
             " it, or begin a new run in another folder"
         )
-    if saved.get("in_python") and given is None:
+    if saved.get("in_python") and python_scenario is None:
         raise ValueError(
             f"{folder.path} holds a run of the scenario {saved['scenario']}, made in Python; pass"
             " it again to go on"
@@ -400,7 +401,7 @@ def resumed_config(
     values["generations"] = changes.get("generations", saved["generations"])
     saved_objective, text = _saved_objective(folder, saved, objective)
     digest = saved.get("scenario_digest")
-    if given is None and script is None:
+    if python_scenario is None and script is None:
         made = find_scenario(saved["scenario"], values["set"])
         digest = _hash(made.files.get(SOURCE))
     with reading(folder / RunFolder.CONFIG):
@@ -409,7 +410,7 @@ def resumed_config(
             scenario=saved["scenario"],
             objective=replace(saved_objective, seconds=seconds, weights=saved["weights"]),
             objective_name=saved["objective"],
-            given=given,
+            python_scenario=python_scenario,
             script=script,
             objective_file=text,
             scenario_digest=digest,
@@ -552,7 +553,7 @@ def _check_values(config: TuneConfig) -> None:
         check_front(config.stages, config.by_run, config.resample)
     if config.free not in ("marked", "all"):
         raise ValueError(f"free is {config.free!r}; choose 'marked' or 'all'")
-    if config.variant and config.given is not None:
+    if config.variant and config.python_scenario is not None:
         raise ValueError(
             "variant: a scenario made in Python has no settings to change; pose the problems, as"
             " in Problem(..., others=(Problem(...),))"
