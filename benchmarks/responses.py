@@ -5,7 +5,7 @@
     python benchmarks/responses.py --quick     seconds, to see that it runs
 
 Each member of one batch stands under the balance controller and is asked for one thing from the
-first frame on; --document: with the weights that the document prints, in the place of the firmer
+first frame on; --document: with the weights that Jain, Ye and Liu print, in the place of the firmer
 responses that ``FIRM`` has for its centre of mass and spine. Told of each: the error at the start,
 the time in which 63% of it are gone, over what was asked, what is left of it at the end, and
 whether it stood without a step. See benchmarks/README.md.
@@ -119,7 +119,7 @@ def main(words: list[str]) -> str:
     parser.add_argument("--priorities", type=float, nargs="+", default=[1.0, 3.0, 10.0])
     parser.add_argument("--times", type=float, nargs="+", default=[0.1, 0.3, 1.0])
     parser.add_argument("--goals", nargs="+", default=list(ASKED), choices=list(ASKED))
-    parser.add_argument("--document", action="store_true", help="balance as the document has it")
+    parser.add_argument("--document", action="store_true", help="weights of Jain, Ye and Liu")
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--record", action="store_true", help="append to benchmarks/RESULTS.md")
     parser.add_argument("--quick", action="store_true", help="few frames, one of each")

@@ -1,5 +1,5 @@
-"""What the balance controller adds to the document: steps that follow on each other, feet that stay
-where they land."""
+"""Additions of the balance controller to Jain, Ye and Liu: steps that follow on each other, feet
+that stay where they land."""
 
 from dataclasses import replace
 

@@ -42,7 +42,7 @@ def pendulum(x64_module):
 
 
 def test_error_is_the_rotation_from_here_to_the_target(model):
-    """q moved by the error is the target; the document's form is the same vector in other axes."""
+    """q moved by the error is the target; the paper's form is the same vector in other axes."""
     rng = np.random.default_rng(0)
     zero = jnp.asarray(neutral_q(model))
     moves = jnp.asarray(rng.normal(size=(2, 20, model.topology.nv)))

@@ -1,5 +1,6 @@
-"""The document's experiments of a body that stands without a reference, as members of one kernel:
-pushed, drawn by its hands, on ice, dropped, let fall; and the shipped ones, which are slow."""
+"""Experiments of the topple-free-foot paper with a body that stands without a reference, as members
+of one kernel: pushed, drawn by its hands, on ice, dropped, let fall; and the shipped ones, which
+are slow."""
 
 from dataclasses import dataclass, replace
 
@@ -52,7 +53,7 @@ MEMBERS = {
     "forward": Member(drawn=(0.06, 0.0, 0.04)),
     "sideways": Member(drawn=(0.0, 0.2, 0.0), back=(0.0, -0.2, 0.0)),
     "ice": Member(drawn=(0.2, 0.0, 0.0), friction=0.05),
-    "ice of the document": Member(drawn=(0.3, 0.0, 0.0), friction=0.09),
+    "ice of the paper": Member(drawn=(0.3, 0.0, 0.0), friction=0.09),
     "ground": Member(drawn=(0.2, 0.0, 0.0), friction=0.2),
     **{f"dropped {k}": Member(start=k, lift=0.01 * k) for k in range(2, 6)},
     "later without help": Member(force=(0.0, 50.0, 0.0), at=3.0, help_until=1.5, lift=0.03),
@@ -211,7 +212,7 @@ def slid(run) -> float:
 
 @pytest.mark.slow
 def test_on_ice_it_slides_and_stands_and_with_more_friction_it_bends_further(runs):
-    ice, slower, ground = (runs[1][k] for k in ("ice of the document", "ice", "ground"))
+    ice, slower, ground = (runs[1][k] for k in ("ice of the paper", "ice", "ground"))
     assert all(map(stands, (ice, slower, ground)))
     assert slid(ice) > 0.2 and slid(slower) > 0.03 > abs(slid(ground))
     drawn = (ice["time"] > 1.5) & (ice["time"] < 2.5)
