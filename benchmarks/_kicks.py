@@ -26,7 +26,7 @@ def kicked(speed: float) -> Environment:
     for k, f in enumerate(force):
         drawn[f"forces.force[{k},0]"] = [float(f), float(f)]
         drawn[f"forces.direction[{k}]"] = [0.0, 2 * np.pi]
-    changed = {"environment.drawn": drawn, "environment.trials": STARTS}
+    changed = {"environment.sample": drawn, "environment.trials": STARTS}
     return environment_of(scenario(SCENARIO, changed), SEED)
 
 

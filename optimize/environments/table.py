@@ -42,12 +42,13 @@ class EnvironmentKeys(Keys):
         unit="rad, rad/s",
         size=2,
     )
-    drawn: dict[str, tuple[float, float]] = option(
+    sample: dict[str, tuple[float, float]] = option(
         None,
         '`{ "model.friction" = [0.4, 0.9] }`: ranges of numbers that each start samples, by path or'
         " label",
         kind=dict,
         entries=tuple,
+        was="drawn",
     )
     observation: tuple[str, ...] = option(
         OBSERVATION,
@@ -139,7 +140,7 @@ def environment_of(scenario: Scenario, seed: int = 0) -> Environment:
         objective(keys.objective),
         trials=keys.trials,
         spread=(angle, rate),
-        sample=keys.drawn,
+        sample=keys.sample,
         seed=seed,
     )
     options: dict[str, Any] = {
