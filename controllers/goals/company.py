@@ -5,6 +5,7 @@ in the event of balance loss".
 """
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +21,7 @@ from controllers.goals.machine import MachineState
 from controllers.goals.sensors import reachable_points
 from controllers.goals.surroundings import ARMS, FALLING
 from controllers.goals.tasks import Goal
+from controllers.source import NumberSource
 from jaxsim.math.safe import safe_norm
 from jaxsim.model import Model, State
 from jaxsim.synthesis.observation import EffectorObservation
@@ -54,6 +56,10 @@ class Company(Wrapped):
     def inner(self) -> GoalController:
         """Reaches of the first character."""
         return self.members[0]
+
+    def number_source(self, files: Mapping[str, str], model: Model) -> NumberSource:
+        """Numbers of the first character."""
+        return self.inner.number_source(files, self.inner_model(model)).under("members[0].")
 
     def check(self, model: Model) -> None:
         """Raise ModelError for a member whose weights do not have its machine's shape."""

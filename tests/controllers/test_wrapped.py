@@ -14,6 +14,7 @@ import pytest
 from controllers import Controller, Wrapped
 from controllers.goals.company import Company
 from controllers.goals.torques import GoalTorques
+from controllers.source import NumberSource
 from jaxsim.simulation.records import Control
 from optimize.running.recording import _Continued
 from optimize.running.simulate import simulate
@@ -39,6 +40,9 @@ class Spy(Controller):
     labels = MappingProxyType({"size": "size"})
     phase_names = ("one", "two")
     reach_targets = ("there",)
+
+    def number_source(self, files, model):
+        return NumberSource(prefix=f"{files}:")
 
     def phase(self, memory):
         return "phase", memory
@@ -100,6 +104,7 @@ def test_members_are_those_of_the_inner_controller(kind):
     here = "memory"
     assert wrapped.labels["size"] == path
     assert wrapped.get("size") == 1.0
+    assert wrapped.number_source("text", "world").prefix == path.removesuffix("size") + "text:"
     assert wrapped.phase_names == ("one", "two")
     assert wrapped.reach_targets == ("there",)
     assert wrapped.phase(memory) == ("phase", here)
@@ -111,7 +116,7 @@ def test_members_are_those_of_the_inner_controller(kind):
     assert wrapped.flying_objects("world", 1.0) == [(model, 1.0)]
     assert wrapped.goal_shares("frames") == {"goal": "frames"}
     for name in SHOWN:  # nothing but the base and what needs the inner memory defines them
-        assert name not in vars(kind) or name in ("labels", "record")
+        assert name not in vars(kind) or name in ("labels", "record", "number_source")
 
 
 def test_earlier_names_of_members_still_work_for_a_version():

@@ -32,7 +32,7 @@ def runs(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         unsimulated(patch)
         toy_run(top / "one", seed=4)
-        toy_run(top / "deep" / "many", runs=3, each=WEIGHTED, front=["energy", "time"])
+        toy_run(top / "deep" / "many", runs=3, by_run=WEIGHTED, front=["energy", "time"])
         toy_run(top / "wide", sigma=0.2, runs=2)
     shutil.copytree(top / "one", top / "stopped")
     config = json.loads((top / "stopped" / "config.json").read_text())
