@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 FACTOR = 100.0  # that a positive number may change by, either way
 OFFSET = 0.1  # one unit of an optimiser for a number that is not positive
@@ -15,9 +15,6 @@ class NumberSource:
     Paths are those of the tree in which the controller stands at ``prefix``. A range is (lower,
     upper), (lower, upper, scale) with one unit of an optimiser, or (lower, upper, "log").
     """
-
-    # Searches take longer steps than the scenario, whose result is evaluated with finer ones.
-    coarse: ClassVar[bool] = False
 
     prefix: str = ""
 

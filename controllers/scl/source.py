@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
 
 from controllers.scl.names import vocabulary
 from controllers.scl.parser import parse
@@ -20,8 +19,6 @@ BEST = "best.scl"  # name of the text with other values
 @dataclass(frozen=True, kw_only=True)
 class ScriptSource(NumberSource):
     """Source of the numbers of a script for a model."""
-
-    coarse: ClassVar[bool] = True
 
     script: Script
     model: Model
@@ -46,8 +43,8 @@ class ScriptSource(NumberSource):
         return {self._path(k): value for k, value in enumerate(self.script.values())}
 
     def files(self, values: Mapping[str, float]) -> dict[str, str]:
-        every = {**self.values(), **{p: v for p, v in values.items() if p in self.units()}}
-        return {BEST: rewrite(self.script, list(every.values()))}
+        every = [values.get(path, value) for path, value in self.values().items()]
+        return {BEST: rewrite(self.script, every)}
 
     def rounded(self, values: Mapping[str, float]) -> dict[str, float]:
         held = parse(self.files(values)[BEST], vocabulary(self.model)).values()

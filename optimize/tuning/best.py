@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from controllers.source import NumberSource
 from optimize.problems.problem import Problem
 from optimize.results.folder import RunFolder
 from optimize.running.summary import json_safe
@@ -81,7 +82,8 @@ class Best:
         problem, start = self.problem, self.start or {"best": None, "best_parts": {}}
         start_fitness, begun_parts = before or (start["best"], start["best_parts"])
         source = problem.scenario.number_source
-        for name, text in source.files(values_of(problem, x)).items():
+        values = values_of(problem, source, x)
+        for name, text in source.files(values).items():
             self.folder.write_text(name, text)
         objective = problem.objective
         terms = [
@@ -99,27 +101,23 @@ class Best:
             "judged": how,
             "fitness": {"before": start_fitness, "after": fitness},
             "terms": terms,
-            "numbers": numbers_found(problem, x),
+            "numbers": _numbers(problem, source, values),
         }
         self.folder.write_json(RunFolder.BEST, json_safe(content))
 
 
-def values_of(problem: Problem, x: np.ndarray) -> dict[str, float]:
+def values_of(problem: Problem, source: NumberSource, x: np.ndarray) -> dict[str, float]:
     """Numbers of a member x (n,) of the optimiser by path, as the controller's file holds them."""
     after = problem.tunables.decode(np.asarray(x, float))
     values = dict(zip(problem.tunables.names, map(float, after)))
-    return problem.scenario.number_source.rounded(values)
+    return source.rounded(values)
 
 
-def written_values(problem: Problem, x: np.ndarray) -> np.ndarray:
-    """Numbers (n,) of a member x (n,), in their units; those of a script as its text has them."""
-    return np.array(list(values_of(problem, x).values()))
-
-
-def numbers_found(problem: Problem, x: np.ndarray) -> dict[str, dict[str, Any]]:
+def _numbers(
+    problem: Problem, source: NumberSource, after: dict[str, float]
+) -> dict[str, dict[str, Any]]:
     """Tuned numbers by label or path: unit, bounds, values before and after."""
-    tunables, source = problem.tunables, problem.scenario.number_source
-    units, before, after = source.units(), source.values(), values_of(problem, x)
+    tunables, units, before = problem.tunables, source.units(), source.values()
     return {
         problem.names[k]: {
             "unit": units.get(path),

@@ -31,8 +31,10 @@ def build_problem(config: TuneConfig, dt: float | None = None) -> Problem:
     """
     first = scenario_of(config, dt=dt)
     numbers = dict(config.numbers)
-    marked = first.number_source.marked()
-    numbers = {**marked, **numbers} if numbers else default_numbers(first)
+    if numbers:
+        numbers = {**first.number_source.marked(), **numbers}
+    else:
+        numbers = default_numbers(first)
     others = [
         _problem_of(config, scenario_of(config, dt=dt, changes=own.set), own.pushes, numbers)
         for own in config.variant

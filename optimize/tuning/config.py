@@ -331,10 +331,10 @@ def _typed(values: Mapping[str, Any], pushes: tuple[PelvisPush, ...] = ()) -> di
         out[name] = {path: _specification(spec) for path, spec in out[name].items()}
     for name in out.keys() & {"vary", "by_run"}:
         out[name] = {path: np.asarray(v).tolist() for path, v in out[name].items()}
-    for name in out.keys() & {"spread"}:
-        out[name] = tuple(map(float, out[name]))
-    for name in out.keys() & {"front"}:
-        out[name] = tuple(out[name])
+    if "spread" in out:
+        out["spread"] = tuple(map(float, out["spread"]))
+    if "front" in out:
+        out["front"] = tuple(out["front"])
     if "pushes" in out:
         pushes = out["pushes"] = tuple(map(PelvisPush.of, out["pushes"]))
     if "variant" in out:

@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from optimize.interrupts import defer_interrupts
 from optimize.problems.problem import Problem
-from optimize.tuning.best import written_values
+from optimize.tuning.best import values_of
 from optimize.tuning.evolution import EvolutionResult
 
 MOTIONS, LEAST = 32, 8  # simulated motions in all, and members at least
@@ -112,7 +112,9 @@ def evaluate_candidates(
     motions = fine.trials * (1 + len(fine.others))
     members = candidates(runs, max(LEAST, MOTIONS // motions))
     size = min(len(members), max(1, TOGETHER // motions))
-    values = np.stack([written_values(search, member.x) for member in members])
+    source = search.scenario.number_source
+    rows_of = (values_of(search, source, member.x).values() for member in members)
+    values = np.array([list(row) for row in rows_of])
     evaluated: list[Candidate] = []
     with defer_interrupts() as check, _bar(len(members), progress) as bar:
         for at in range(0, len(members), size):

@@ -425,7 +425,8 @@ def _motion(config: TuneConfig, problem: Problem, chosen: Candidate, progress: b
         values = np.asarray(problem.tunables.decode(np.asarray(chosen.x, float)))
         found = with_numbers(problem, values, config.objective.seconds)
         return run_scenario(found, progress=progress, backend=config.backend)
-    (text,) = problem.scenario.number_source.files(values_of(problem, chosen.x)).values()
+    source = problem.scenario.number_source
+    (text,) = source.files(values_of(problem, source, chosen.x)).values()
     alone = config.trials == 1 and not config.variant and not config.resample
     with evaluation_context():
         fine = scenario_of(config, text, config.final_dt)
