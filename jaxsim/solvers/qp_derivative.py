@@ -8,7 +8,6 @@ from jaxsim.math.products import matmul
 from jaxsim.solvers.implicit import ROUNDS, proximal_weight, relaxed_positive
 from jaxsim.solvers.interior_point import Iterate, apply_constraints, apply_constraints_transposed
 from jaxsim.solvers.qp_system import (
-    RIDGE,
     Reduced,
     ScaledProgram,
     apply_tasks,
@@ -16,6 +15,7 @@ from jaxsim.solvers.qp_system import (
     both_sides,
     factor,
     inequalities,
+    least_regularised,
     solve_factored,
 )
 
@@ -31,8 +31,7 @@ def solution_change(
     delta = proximal_weight(p.x.dtype)
     D = jnp.where(real, relaxed_positive(p.z - p.s, smoothing)[1], 0.0)
     answer = 1 / (1 - D + delta * D)
-    ridge = RIDGE * float(jnp.finfo(p.x.dtype).eps)
-    f = factor(q, system, D * answer, ridge, delta)
+    f = least_regularised(lambda ridge: factor(q, system, D * answer, ridge, delta), p.x.dtype)
 
     error = apply_tasks(q, p.x) - q.r
     g1 = -apply_tasks_transposed(dot, error) - apply_tasks_transposed(

@@ -6,10 +6,12 @@ they are eliminated once, and a step factorises a matrix of the others alone.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
+from jax.typing import DTypeLike
 
 from jaxsim.math.products import matmul
 from jaxsim.math.safe import safe_divide, safe_sqrt
@@ -18,6 +20,7 @@ from jaxsim.solvers.joint import JointEquations
 
 RIDGE = 10.0  # proximal regularisation, in roundings of the scaled diagonal
 MOST = 1e6  # largest factor on it
+Factor = TypeVar("Factor")
 
 
 @jax.tree_util.register_dataclass
@@ -105,6 +108,7 @@ class Reduced:
     fixed: Array  # (nb,) bool
 
 
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class StepFactor:
     """Factorised matrix of a step. E: the rows of A, then those of joint equations."""
@@ -118,6 +122,7 @@ class StepFactor:
     joint: "JointFactor | None" = None
 
 
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class JointFactor:
     """Factorised blocks of the mj joint equations in a step."""
@@ -136,19 +141,9 @@ def eliminate_free(problem: ScaledProgram) -> Reduced:
         return Reduced(problem.H[:0, :0], problem.H[:0], problem.H, rows, none, fixed)
     eps = float(jnp.finfo(problem.H.dtype).eps)
     huge = jnp.where(problem.fixed[:f], 1 / eps**2, 0.0).astype(problem.H.dtype)
-
-    def factored(state: tuple[Array, Array]) -> tuple[Array, Array]:
-        ridge = 100 * state[1]
-        H = problem.H[:f, :f] + jnp.diag(huge + ridge)
-        return cholesky(H), ridge
-
-    def failed(state: tuple[Array, Array]) -> Array:
-        lower, ridge = state
-        return ~jnp.isfinite(jnp.sum(lower)) & (ridge < MOST * RIDGE * eps)
-
-    nan = jnp.full((f, f), jnp.nan, problem.H.dtype)
-    none_yet = nan, jnp.full((), RIDGE * eps / 100, problem.H.dtype)
-    lower, _ = lax.while_loop(failed, factored, none_yet)
+    lower = least_regularised(
+        lambda ridge: cholesky(problem.H[:f, :f] + jnp.diag(huge + ridge)), problem.H.dtype
+    )
     sides = jnp.concatenate([problem.H[:f, f:], rows[:, :f].T, jnp.eye(f, dtype=lower.dtype)], 1)
     sides = lax.linalg.triangular_solve(lower, sides, left_side=True, lower=True)
     across, inverse = sides[:, :-f], sides[:, -f:]
@@ -162,6 +157,28 @@ def eliminate_free(problem: ScaledProgram) -> Reduced:
         matmul(common.T, common),
         fixed,
     )
+
+
+def least_regularised(factored: Callable[[Array], Factor], dtype: DTypeLike) -> Factor:
+    """Factor with the least ridge () for which it is finite: ``RIDGE`` roundings, or 100^k times.
+
+    The factor has NaN where it exists for none up to ``MOST`` times ``RIDGE``.
+    """
+    least = RIDGE * float(jnp.finfo(dtype).eps)
+
+    def again(state: tuple[Factor, Array]) -> tuple[Factor, Array]:
+        ridge = 100 * state[1]
+        return factored(ridge), ridge
+
+    def failed(state: tuple[Factor, Array]) -> Array:
+        factor, ridge = state
+        size = sum(jnp.sum(leaf) for leaf in jax.tree.leaves(factor))
+        return ~jnp.isfinite(size) & (ridge < MOST * least)
+
+    ridge = jnp.full((), least / 100, dtype)
+    shapes = jax.eval_shape(factored, ridge)
+    none_yet = jax.tree.map(lambda x: jnp.full(x.shape, jnp.nan, x.dtype), shapes)
+    return lax.while_loop(failed, again, (none_yet, ridge))[0]
 
 
 def factor(

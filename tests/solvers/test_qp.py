@@ -248,6 +248,26 @@ def test_gradient_is_that_of_differences(batch, field):
     np.testing.assert_allclose(slope, difference, rtol=1e-5)
 
 
+def test_active_rows_within_the_span_of_few_tasks_have_a_derivative():
+    """Nothing decides six directions of x, to which large weights of active rows add rounding."""
+    rng = np.random.default_rng(0)
+    J, r, M = (jnp.asarray(rng.normal(size=shape)) for shape in ((4, 3, 9), (4, 3), (4, 2, 3)))
+
+    def task(r, J, M, at):
+        G, h, bound = M @ J, M @ at + 1, jnp.full(9, 10.0)
+        none = jnp.zeros((0, 9)), jnp.zeros(0)
+        s = qp.solve(qp.QuadraticProgram(J, r, *none, G=G, h=h, lower=-bound, upper=bound))
+        return J @ s.x, (s.status, s.inequality)
+
+    values = quick_jit(jax.vmap(task))
+    _, (status, inequality) = values(r, J, M, r)
+    assert (status == qp.SOLVED).all() and (inequality > 1e-3).any(axis=1).all()
+    of_r = quick_jit(jax.vmap(jax.jacfwd(lambda *x: task(*x)[0])))(r, J, M, r)
+    steps = 1e-5 * np.eye(3)
+    moves = [values(r + e, J, M, r)[0] - values(r - e, J, M, r)[0] for e in steps]
+    np.testing.assert_allclose(of_r, np.stack(moves, axis=-1) / 2e-5, atol=1e-8)
+
+
 def test_forward_and_reverse_derivatives_agree(batch):
     p = one(batch)
     rng = np.random.default_rng(2)
