@@ -19,6 +19,7 @@ from jaxsim.dynamics.articulated import articulated_body
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.synthesis.config import FORMS, SynthesisConfig, units
 from jaxsim.synthesis.configuration import configuration_at
+from jaxsim.synthesis.motor_torques import MotorMemory
 from jaxsim.synthesis.synthesizer import SynthesisMemory, no_start, synthesize
 from jaxsim.synthesis.tasks import plain_tasks
 
@@ -51,7 +52,8 @@ def study(quick: bool) -> str:
             none = jnp.zeros((points.count, 3))
             zero = jnp.zeros(())
             last = no_start(model, points, v.dtype, config)
-            memory = SynthesisMemory(0 * v, 0 * v, none, 0 * v, zero - 1, last)
+            motors = MotorMemory.begin(len(v), points.count, zero)
+            memory = SynthesisMemory(motors, 0 * v, none, last)
             first = State(q, before, zero, solver=memory)
 
             def step(_, carry):

@@ -261,7 +261,7 @@ def planned(scene: Scene) -> Callable[[State, HorizonPlan, Array], tuple[Horizon
             return jump_tasks(wanted, height, end, at, at_v, unit, config.dt, True)
 
         nothing = lambda at, elapsed: jnp.zeros_like(at.v)  # noqa: E731
-        ahead = Ahead(ask, nothing, lambda before, elapsed: before, state.solver.torque)
+        ahead = Ahead(ask, nothing, state.solver.motors, state.time)
         none = Blocked.none(conf.near.gap, conf.v)
         problem = window_problem(conf, conf.v > jnp.inf, none, plan, ahead, unit, config)
         rows = plan.equality.shape[1]

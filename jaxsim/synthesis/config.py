@@ -1,6 +1,7 @@
 """Settings of per-step optimisation: numbers that a batch may vary, and static choices."""
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from numbers import Real
 
@@ -67,6 +68,19 @@ class SynthesisConfig:
 
     dt: Array | float = 0.01  # [s]
     response_delay: Array | float = 0.2  # torques stay at those of a push's onset for [s]
+    reflex: Array | float = option(
+        math.inf,
+        "change of motor torques from those of a push's onset for 0.2 s, at most, per body weight"
+        " of the push; 0.1 limits are always allowed",
+        unit="motor limits",
+        least=0.0,
+    )
+    torque_rate: Array | float = option(
+        math.inf,
+        "change of motor torques, at most, in frames in which contacts do not change",
+        unit="motor limits/s",
+        above=0.0,
+    )
     touch_distance: Array | float = 0.0005  # a smaller gap counts as contact [m]
     slip_speed: Array | float = 0.05  # faster, a contact slides [m/s]
     form: str = dataclasses.field(default="backward", metadata={"static": True})

@@ -20,10 +20,10 @@ from jaxsim.synthesis.clasps import Clasped
 from jaxsim.synthesis.configuration import Configuration
 from jaxsim.synthesis.contact_forces import EDGES, ContactModes, contact_modes
 from jaxsim.synthesis.holds import ActiveGrips
+from jaxsim.synthesis.motor_torques import TorqueAim
 from jaxsim.synthesis.problem import (
     Linearised,
     equations_of_motion,
-    motor_mask,
     step_problem,
     with_contacts,
 )
@@ -121,7 +121,7 @@ def next_start(last: qp.Start | HorizonPlan, result: Result) -> qp.Start | Horiz
     return jax.tree.map(lambda x: jnp.where(result.lost, 0.0, x), start)
 
 
-def attempts(conf, state, tasks, torque, outside, unit, config) -> Attempt:
+def attempts(conf, state, tasks, aim: TorqueAim, outside, unit, config) -> Attempt:
     """Function that runs one pass for a set of excluded forces.
 
     A pass is one QP, or in the central form a sequence of QPs, each linearised where the last one
@@ -135,7 +135,7 @@ def attempts(conf, state, tasks, torque, outside, unit, config) -> Attempt:
         return Linearised(ahead, at_v, tasks(ahead, at_v), motion)
 
     def solved(linear, blocked, last):
-        linear, touch, problem = problem_now(conf, linear, bears, blocked, torque, unit, config)
+        linear, touch, problem = problem_now(conf, linear, bears, blocked, aim, unit, config)
         more = problem.b.shape[0] - last.equality.shape[0]  # rows of ``Tasks.fixed``
         start = replace(last, equality=jnp.pad(last.equality, (0, more)))
         solution = qp.solve(problem, start, config.iterations, config.tolerance)
@@ -164,13 +164,13 @@ def problem_now(
     linear: Linearised,
     bears: Array,
     blocked: Blocked,
-    torque: Array,
+    aim: TorqueAim,
     unit,
     config,
 ) -> tuple[Linearised, Touch, qp.QuadraticProgram]:
     """Build a pass's QP: the linearisation with contact forces, the contacts, and the problem.
 
-    bears (nv,) bool: stops that pushed in the step before; torque (nv,): see ``step_problem``.
+    bears (nv,) bool: stops that pushed in the step before.
     """
     near, slow, held, clasped = config.touch_distance, config.slip_speed, None, None
     if conf.holds is not None:
@@ -182,8 +182,9 @@ def problem_now(
     modes = contact_modes(conf, near, slow, config.dt, none, linear.tasks.grip, held)
     motion = with_contacts(conf, linear.motion, modes, unit, clasped)
     linear = replace(linear, motion=motion, held=held, clasped=clasped)
-    touch = Touch(modes, stops(conf, bears, blocked, unit, config), held, clasped)
-    problem = step_problem(conf, linear, modes, touch.stops, torque, config, unit)
+    motors = aim.range(conf.model.topology, conf.model.torque_limit, modes.on, config)
+    touch = Touch(modes, stops(conf, bears, blocked, motors, unit, config), held, clasped)
+    problem = step_problem(conf, linear, modes, touch.stops, aim.target, config, unit)
     return linear, touch, problem
 
 
@@ -218,9 +219,8 @@ def result_of(
     lost = touch.any(~((solved | (missed <= SOURCELESS)) & (largest(v) <= most)))
     status = jnp.where(solved & lost, qp.UNFINISHED, solution.status)
     solution = replace(solution, status=status)
-    torque, top = linear.torque(solution.x), conf.model.topology
-    limit = jnp.where(motor_mask(top) & config.torque_limits, conf.model.torque_limit, jnp.inf)
-    pulled = ends.pulled(v, torque, limit, config)
+    torque = linear.torque(solution.x)
+    pulled = ends.pulled(v, torque, config)
     pulled, leaving = pulled & ~lost, leaving & ~lost
     return Result(
         v=v,
@@ -228,7 +228,7 @@ def result_of(
         clasp_force=clasp_force,
         touch=touch,
         leaving=leaving,
-        then=blocked.after(leaving, pulled, torque, limit),
+        then=blocked.after(leaving, pulled, torque, ends.motors),
         again=touch.any(leaving.any() | pulled.any()),
         lost=lost,
         solution=solution,

@@ -14,13 +14,13 @@ from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.dynamics.rigid import bias_force
 from jaxsim.math.products import matmul
 from jaxsim.math.safe import safe_divide
-from jaxsim.model import Topology
 from jaxsim.solvers.qp import QuadraticProgram
 from jaxsim.synthesis.clasps import Clasped
 from jaxsim.synthesis.config import SynthesisConfig, Units
 from jaxsim.synthesis.configuration import Configuration
 from jaxsim.synthesis.contact_forces import EDGES, ContactModes
 from jaxsim.synthesis.holds import ActiveGrips
+from jaxsim.synthesis.motor_torques import motor_mask
 from jaxsim.synthesis.stops import Stops
 from jaxsim.synthesis.tasks import TaskRows, Tasks, position_rows, root_of_weight
 
@@ -35,11 +35,6 @@ class EquationsOfMotion:
     inertia: Array  # (nv, nv) M / dt, and in the central form what h changes with v'
     rest: Array  # (nv,) L without v' and coefficients
     force: Array  # (nv, ne EDGES + 3 nc) generalised force of each coefficient
-
-
-def motor_mask(top: Topology) -> np.ndarray:
-    """(nv,) bool: dofs whose joint has a motor. The others obey L = 0."""
-    return np.array([top.joint_actuated[j] for j in top.dof_joint], bool)
 
 
 def equations_of_motion(
@@ -179,7 +174,7 @@ def _inequalities(
     if not config.torque_limits:
         return jnp.concatenate(G), jnp.concatenate(h), None
     rest = linear.motion.rest
-    least, most = stops.torque_bounds(conf.model.torque_limit)
+    least, most = stops.torque_bounds()
     G.append(L / unit.torque)
     h.append((least - rest)[muscles] / unit.torque)
     return jnp.concatenate(G), jnp.concatenate(h), (most - rest)[muscles] / unit.torque

@@ -15,8 +15,8 @@ from jax import Array
 from jaxsim.model import Topology
 from jaxsim.synthesis.config import SynthesisConfig, Units
 from jaxsim.synthesis.configuration import Configuration
+from jaxsim.synthesis.motor_torques import TorqueRange
 
-EXCEEDS = 1.01  # a larger torque, relative to the motor's limit, counts as the stop's
 FIRM, FIRMEST = 10.0, 40.0  # root of the weight on L at a limit, relative to it; doubles per pass
 
 
@@ -34,13 +34,13 @@ class Blocked:
         """Exclude nothing, before the first pass; gap (ne,), v (nv,) give shapes and types."""
         return cls(jnp.zeros(gap.shape, bool), jnp.zeros_like(v), jnp.zeros_like(v))
 
-    def after(self, leaving: Array, pulled: Array, torque: Array, limit: Array) -> "Blocked":
+    def after(self, leaving: Array, pulled: Array, torque: Array, motors: TorqueRange) -> "Blocked":
         """Add the contacts and stops that a pass found separating, for the next pass.
 
-        leaving (ne,), pulled (nv,) bool; torque, limit (nv,). Aims move by the error that is left,
-        as multipliers do (the method of multipliers).
+        leaving (ne,), pulled (nv,) bool; torque (nv,). Aims move by the error that is left, as
+        multipliers do (the method of multipliers).
         """
-        bound = jnp.sign(torque) * jnp.where(pulled, limit, 0.0)
+        bound = jnp.where(pulled, motors.nearest(torque), 0.0)
         firm = jnp.clip(2 * self.firm, FIRM, FIRMEST)
         again = (self.firm / firm) ** 2 * (torque - self.aims)
         return Blocked(
@@ -62,14 +62,16 @@ class Stops:
     bears: Array  # (nv,) bool: one of both pushed in the step before
     firm: Array  # (nv,) see ``Blocked``
     aims: Array  # (nv,)
+    motors: TorqueRange
 
     def velocity_bounds(self, dt) -> tuple[Array, Array]:
         """(nv,) lower and upper velocities that keep the dofs in their range at the step's end."""
         return -self.below / dt, self.above / dt
 
-    def torque_bounds(self, limit: Array) -> tuple[Array, Array]:
-        """(nv,) lower and upper bounds of L, where the motors give at most ``limit`` (nv,)."""
-        return jnp.where(self.down, -jnp.inf, -limit), jnp.where(self.up, jnp.inf, limit)
+    def torque_bounds(self) -> tuple[Array, Array]:
+        """(nv,) lower and upper bounds of L, where the motors stay in their range."""
+        least, most = self.motors.least, self.motors.most
+        return jnp.where(self.down, -jnp.inf, least), jnp.where(self.up, jnp.inf, most)
 
     def torque_goal(self, scale: Array, torque: Array, limit: Array) -> tuple[Array, Array]:
         """Scales and targets (nv,) of the rows that keep L near its last value.
@@ -94,13 +96,13 @@ class Stops:
             high, jnp.minimum(torque, 0.0), 0.0
         )
 
-    def pulled(self, v: Array, torque: Array, limit: Array, config: SynthesisConfig) -> Array:
-        """(nv,) bool: L exceeds the motor's limit, but the step does not end at the stop.
+    def pulled(self, v: Array, torque: Array, config: SynthesisConfig) -> Array:
+        """(nv,) bool: L leaves the motor's range, but the step does not end at the stop.
 
         Such a stop would have to push from a distance.
         """
         motor = torque - self.reaction(v, torque, config)
-        return (self.up | self.down) & (jnp.abs(motor) > EXCEEDS * limit)
+        return (self.up | self.down) & self.motors.exceeded(motor)
 
 
 def with_stops(top: Topology) -> np.ndarray:
@@ -110,9 +112,28 @@ def with_stops(top: Topology) -> np.ndarray:
 
 
 def stops(
-    conf: Configuration, bears: Array, blocked: Blocked, unit: Units, config: SynthesisConfig
+    conf: Configuration,
+    bears: Array,
+    blocked: Blocked,
+    motors: TorqueRange,
+    unit: Units,
+    config: SynthesisConfig,
 ) -> Stops:
     """Stops that the dofs may reach within this step. bears (nv,) bool: see ``Stops``."""
+    below, above = _distances(conf)
+    up, down = in_reach(conf, unit, config)
+    return Stops(below, above, up, down, bears, blocked.firm, blocked.aims, motors)
+
+
+def in_reach(conf: Configuration, unit: Units, config: SynthesisConfig) -> tuple[Array, Array]:
+    """(nv,) bool each: the dof may reach its lower stop, its upper stop, within this step."""
+    below, above = _distances(conf)
+    up = below <= config.dt * jnp.maximum(unit.rate - conf.v, 0.0)
+    return up, above <= config.dt * jnp.maximum(unit.rate + conf.v, 0.0)
+
+
+def _distances(conf: Configuration) -> tuple[Array, Array]:
+    """(nv,) distances from the lower and the upper stop; infinite where there is none [rad, m]."""
     top, model = conf.model.topology, conf.model
     below = jnp.full(top.nv, jnp.inf, conf.v.dtype)
     above = below
@@ -121,6 +142,4 @@ def stops(
         dofs, q = np.array(top.v_start)[at], conf.q[np.array(top.q_start)[at]]
         below = below.at[dofs].set(q - model.joint_lower[at])
         above = above.at[dofs].set(model.joint_upper[at] - q)
-    up = below <= config.dt * jnp.maximum(unit.rate - conf.v, 0.0)
-    down = above <= config.dt * jnp.maximum(unit.rate + conf.v, 0.0)
-    return Stops(below, above, up, down, bears, blocked.firm, blocked.aims)
+    return below, above

@@ -31,6 +31,7 @@ from jaxsim.synthesis.configuration import Configuration, configuration_at
 from jaxsim.synthesis.contact_forces import EDGES
 from jaxsim.synthesis.holds import Grips, HoldsNow
 from jaxsim.synthesis.measured import cone_excess, effort, grip_speed, needed_torque
+from jaxsim.synthesis.motor_torques import MotorMemory
 from jaxsim.synthesis.passes import (
     HorizonPlan,
     Result,
@@ -60,11 +61,9 @@ class SynthesisMemory:
     The state's qd is the velocity of that step: q = q_before (+) qd dt.
     """
 
-    torque: Array  # (nv,) of the motors in the last step [N m or N]
+    motors: MotorMemory
     stop: Array  # (nv,) of the stops of the joints in the last step [N m or N]
     force: Array  # (ne, 3) contact forces, on the effectors [N]
-    push_torque: Array  # (nv,) of the motors at the onset of the last push [N m or N]
-    push_until: Array  # () until when torques should stay at that [s]
     last: qp.Start | HorizonPlan  # start of the next QP
     grips: Grips | None = None  # current grips, where there are holds
     clasps: ClaspMemory | None = None  # hand holds, of several characters
@@ -124,11 +123,9 @@ def begin(
     """
     zero = jnp.zeros_like(state.qd)
     memory = SynthesisMemory(
-        torque=zero,
+        motors=MotorMemory.begin(len(zero), effectors.count, state.time),
         stop=zero,
         force=jnp.zeros((effectors.count, 3), zero.dtype),
-        push_torque=zero,
-        push_until=state.time - 1.0,
         last=no_start(model, effectors, zero.dtype, config, 0 if clasps is None else clasps.count),
         grips=None if holds is None else holds.grips,
         clasps=None if clasps is None else clasps.memory,
@@ -143,11 +140,12 @@ def begin(
         hold=hold,
     )
     conf = configuration_at(model, effectors, state.q, state.qd, around, holds, clasps)
-    after, _ = synthesize(conf, start, lambda *_: tasks, unit, replace(config, window=1))
-    found = replace(after.solver, push_torque=memory.push_torque, push_until=memory.push_until)
-    if config.window > 1:
-        found = replace(found, last=first_plan(model, found.last, config))
-    return start.replace(solver=found)
+    free = replace(config, window=1, torque_rate=jnp.inf)  # there are no torques before
+    after, _ = synthesize(conf, start, lambda *_: tasks, unit, free)
+    if config.window == 1:
+        return start.replace(solver=after.solver)
+    plan = first_plan(model, after.solver.last, config)
+    return start.replace(solver=replace(after.solver, last=plan))
 
 
 def no_start(
@@ -191,12 +189,14 @@ def synthesize(
 
 def _synthesize(conf, state, tasks, unit, config, pushes) -> tuple[State, SynthesisInfo]:
     model = conf.model
-    push_torque, push_until, target, outside = _outside(conf, state, config, pushes)
+    motors = state.solver.motors.felt(pushes, state.time, unit, config)
+    outside = _outside(conf, pushes, state.time, config)
     if config.window > 1:
-        ahead = _ahead(state, tasks, (push_torque, push_until), pushes, config)
+        ahead = _ahead(state, tasks, motors, pushes, config)
         attempt = window_attempts(conf, state.solver.stop != 0, ahead, unit, config)
     else:
-        attempt = attempts(conf, state, tasks, target, outside, unit, config)
+        aim = motors.aim(state.time, config)
+        attempt = attempts(conf, state, tasks, aim, outside, unit, config)
     passes, result = run_passes(attempt, state.solver.last, conf, config)
     v = jnp.where(result.lost, 0.0, result.v)
     v = jnp.where(result.solution.status == qp.NOT_FINITE, jnp.nan, v)
@@ -235,11 +235,13 @@ def _synthesize(conf, state, tasks, unit, config, pushes) -> tuple[State, Synthe
     last = next_start(state.solver.last, result)
     last = plan_ahead(last) if isinstance(last, HorizonPlan) else last
     memory = SynthesisMemory(
-        torque=jnp.where(result.lost, state.solver.torque, torque),
+        motors=replace(
+            motors,
+            torque=jnp.where(result.lost, motors.torque, torque),
+            on=jnp.where(result.lost, motors.on, touch.modes.on),
+        ),
         stop=jnp.where(result.lost, state.solver.stop, stop),
         force=result.force,
-        push_torque=push_torque,
-        push_until=push_until,
         last=last,
         **_remembered(conf, state.solver, result),
     )
@@ -267,46 +269,34 @@ def first_problem(
     pushes: Pushes | None = None,
 ) -> qp.QuadraticProgram:
     """Problem of the first pass of ``synthesize`` in the backward form, to benchmark solvers."""
-    _, _, target, outside = _outside(conf, state, config, pushes)
+    aim = state.solver.motors.felt(pushes, state.time, unit, config).aim(state.time, config)
+    outside = _outside(conf, pushes, state.time, config)
     at_v, M = jnp.zeros_like(conf.v), mass_matrix(conf.model, conf.kin)
     motion = equations_of_motion(conf, M, outside, at_v, config)
     linear, bears = Linearised(conf, at_v, tasks(conf, at_v), motion), state.solver.stop != 0
     none = Blocked.none(conf.near.gap, conf.v)
-    _, _, problem = problem_now(conf, linear, bears, none, target, unit, config)
+    _, _, problem = problem_now(conf, linear, bears, none, aim, unit, config)
     return problem
 
 
-def _ahead(state: State, tasks, kept: tuple[Array, Array], pushes: Pushes | None, config) -> Ahead:
-    """Inputs of the frames of a horizon: tasks, pushes, and targets of the torques.
+def _ahead(state: State, tasks, motors: MotorMemory, pushes: Pushes | None, config) -> Ahead:
+    """Inputs of the frames of a horizon: tasks, pushes, and the motors' memory.
 
-    kept: torques at the last push's onset, and until when they are the target. A push continues as
-    it is now, unless ``config.announced`` tells of those to come.
+    A push continues as it is now, unless ``config.announced`` tells of those to come.
     """
-    torque, until = kept
 
     def outside(conf: Configuration, elapsed: Array) -> Array:
-        if pushes is None:
-            return jnp.zeros_like(conf.v)
         time = state.time + elapsed if config.announced else state.time
-        return push_torque(conf.model, conf.kin, pushes, time)
+        return _outside(conf, pushes, time, config)
 
-    def target(before: Array, elapsed: Array) -> Array:
-        return jnp.where(state.time + elapsed < until, torque, before)
-
-    return Ahead(tasks, outside, target, state.solver.torque)
+    return Ahead(tasks, outside, motors, state.time)
 
 
-def _outside(conf: Configuration, state: State, config, pushes: Pushes | None):
-    """Reaction to pushes: torques at the onset, until when they are the target, target, forces.
+def _outside(conf: Configuration, pushes: Pushes | None, time: Array, config) -> Array:
+    """(nv,) generalised forces of the pushes that cover the middle of the step from ``time`` on.
 
-    The target (nv,) is that of the torques now; the forces (nv,) are generalised ones of pushes.
+    In the middle rounding of the time makes no push act a step earlier or later.
     """
-    memory: SynthesisMemory = state.solver
-    outside, starts = jnp.zeros_like(state.qd), jnp.zeros((), bool)
-    if pushes is not None:
-        outside = push_torque(conf.model, conf.kin, pushes, state.time)
-        since = state.time - pushes.start
-        starts = ((since >= 0) & (since < config.dt) & (pushes.duration > 0)).any()
-    kept = jnp.where(starts, memory.torque, memory.push_torque)
-    until = jnp.where(starts, state.time + config.response_delay, memory.push_until)
-    return kept, until, jnp.where(state.time < until, kept, memory.torque), outside
+    if pushes is None:
+        return jnp.zeros_like(conf.v)
+    return push_torque(conf.model, conf.kin, pushes, time + config.dt / 2)

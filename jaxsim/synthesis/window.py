@@ -28,9 +28,10 @@ from jaxsim.solvers.interior_point import largest
 from jaxsim.solvers.riccati import Chain, StageRows
 from jaxsim.synthesis.configuration import Configuration
 from jaxsim.synthesis.contact_forces import EDGES
+from jaxsim.synthesis.motor_torques import MotorMemory, TorqueAim, motor_mask
 from jaxsim.synthesis.passes import Attempt, HorizonPlan, problem_now, result_of
-from jaxsim.synthesis.problem import Linearised, equations_of_motion, motor_mask
-from jaxsim.synthesis.stops import Blocked, stops, with_stops
+from jaxsim.synthesis.problem import Linearised, equations_of_motion
+from jaxsim.synthesis.stops import Blocked, in_reach, with_stops
 from jaxsim.synthesis.tasks import TaskRows, Tasks
 
 
@@ -40,8 +41,17 @@ class Ahead:
 
     tasks: Callable[[Configuration, Array], Tasks]
     outside: Callable[[Configuration, Array], Array]  # (nv,) generalised forces of pushes
-    torque: Callable[[Array, Array], Array]  # (nv,) target of the torques, from the last ones (nv,)
-    before: Array  # (nv,) torques of the step before [N m or N]
+    motors: MotorMemory
+    time: Array  # () at which the first step begins [s]
+
+    def aim(self, first: Array, before: Array, elapsed: Array, config) -> TorqueAim:
+        """Aim of a frame after torques (nv,); first: () bool, it follows the step before.
+
+        From frame to frame of a plan no bound of the torques' change holds.
+        """
+        before = jnp.where(first, self.motors.torque, before)
+        step = jnp.where(first, config.torque_rate * config.dt, jnp.inf)
+        return self.motors.aim_after(before, self.time + elapsed, step, config)
 
 
 def first_plan(model: Model, last: qp.Start, config) -> HorizonPlan:
@@ -69,7 +79,7 @@ def window_attempts(conf: Configuration, bears: Array, ahead: Ahead, unit, confi
     one before gave; the step takes the first frame.
     """
     now = jnp.zeros_like(conf.v[0])
-    torque = ahead.torque(ahead.before, now)
+    aim = ahead.motors.aim(ahead.time, config)
 
     def attempt(blocked: Blocked, last: HorizonPlan):
         def sweep(plan: HorizonPlan, _):
@@ -84,7 +94,7 @@ def window_attempts(conf: Configuration, bears: Array, ahead: Ahead, unit, confi
         plan, found = jax.lax.scan(sweep, last, None, length=config.sweeps)
         found = jax.tree.map(lambda x: x[-1], found)
         linear = _linear(conf, conf.v, now, ahead, unit, config)
-        linear, touch, problem = problem_now(conf, linear, bears, blocked, torque, unit, config)
+        linear, touch, problem = problem_now(conf, linear, bears, blocked, aim, unit, config)
         missed = largest((matmul(problem.A, found.u) - problem.b)[: last.equality.shape[1]])
         solution = _of_first_frame(problem, found, config)
         result = result_of(conf, linear, touch, blocked, solution, missed, unit, config)
@@ -183,10 +193,9 @@ def _frame(
         here = replace(conf.at(integrate(model, q, d, 1.0), v + e), elapsed=elapsed)
         linear = _linear(here, here.v, elapsed, ahead, unit, config)
         linear = replace(linear, tasks=_times(linear.tasks, goals))
-        at_stop = stops(here, bears, blocked, unit, config)
-        bore = jnp.where(first, bears, at_stop.up | at_stop.down)
-        before = jnp.where(first, ahead.before, jnp.zeros_like(v).at[muscles].set(t))
-        aim = ahead.torque(before, elapsed)
+        up, down = in_reach(here, unit, config)
+        bore = jnp.where(first, bears, up | down)
+        aim = ahead.aim(first, jnp.zeros_like(v).at[muscles].set(t), elapsed, config)
         near = jnp.where(first, config.touch_distance, unit.limb)  # no plan is more accurate
         own = replace(config, touch_distance=near)
         linear, _, problem = problem_now(here, linear, bore, blocked, aim, unit, own)

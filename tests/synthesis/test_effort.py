@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxsim.synthesis.config import Units
+from jaxsim.synthesis.motor_torques import TorqueRange
 from jaxsim.synthesis.problem import _torques
 from jaxsim.synthesis.stops import Stops
 from jaxsim.synthesis.tasks import Tasks, velocity_rows
@@ -53,7 +54,8 @@ def test_what_a_stop_bore_is_not_kept_and_all_else_is_as_it_was():
     far, none = jnp.full(4, jnp.inf), jnp.zeros(4, bool)
     firm, aims = jnp.asarray([0.0, 0.0, 4.0, 0.0]), jnp.asarray([0.0, 0.0, 60.0, 0.0])
     bears = jnp.asarray([False, True, False, False])
-    ends = Stops(far, far, none, none, bears, firm, aims)
+    motors = TorqueRange(-far, far, far)
+    ends = Stops(far, far, none, none, bears, firm, aims, motors)
     scale, target = row(None)
     scales, targets = ends.torque_goal(*map(jnp.asarray, (scale, target, LIMIT)))
     np.testing.assert_allclose(scales, [scale[0], 0.0, 4.0 / LIMIT[2], scale[3]], rtol=1e-6)

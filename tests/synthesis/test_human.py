@@ -128,8 +128,8 @@ def test_the_ground_carries_the_weight_and_the_push(human, motion):
     total = np.asarray(info.force).sum(axis=1)
     mass = float(model.total_mass)
     wanted = mass * (np.diff(place, 2, axis=0) / 1e-4 + [0, 0, 9.81])
-    began = np.asarray(states.time)[2:] - 0.01
-    wanted[(began >= 0.1) & (began < 0.2), :2] -= [40.0, 20.0]
+    middle = np.asarray(states.time)[2:] - 0.005
+    wanted[(middle >= 0.1) & (middle < 0.2), :2] -= [40.0, 20.0]
     assert np.abs(total[2:] - wanted).max() < 0.01 * mass * 9.81
 
 

@@ -16,6 +16,7 @@ from jaxsim.simulation.pushes import push_torque
 from jaxsim.solvers.lcp import NOT_FINITE, SOLVED
 from jaxsim.synthesis.config import FORMS, SynthesisConfig, units
 from jaxsim.synthesis.configuration import configuration_at
+from jaxsim.synthesis.motor_torques import MotorMemory
 from jaxsim.synthesis.passes import FASTEST
 from jaxsim.synthesis.synthesizer import begin, first_problem
 from tests.compiling import quick_jit
@@ -35,6 +36,7 @@ pytestmark = pytest.mark.usefixtures("x64_module")
 
 STEPS = 40
 WEIGHT = 40 * 9.81  # [N]
+REFLEX, TORQUE_RATE = 0.3, 5.0  # [motor limits], [motor limits/s]
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +49,8 @@ def programs(x64_module):
     """By form; and one that keeps torque limits."""
     made = {f: quick_jit(runner(SynthesisConfig(form=f, iterations=30, sequence=6))) for f in FORMS}
     limited = SynthesisConfig(torque_limits=True, iterations=30)
-    return {**made, "limited": quick_jit(runner(limited))}
+    bounded = replace(limited, reflex=REFLEX, torque_rate=TORQUE_RATE)
+    return {**made, "limited": quick_jit(runner(limited)), "bounded": quick_jit(runner(bounded))}
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +71,7 @@ def run(model, programs):
 @pytest.fixture(scope="module")
 def shoved(model, run):
     """By form: 30 degrees from the front, with a step's time on the way to a slip."""
-    shove = push(model, "trunk", (150.0, 80.0, 0), start=0.1, duration=0.1)
+    shove = push(model, "trunk", (150.0, 80.0, 0), start=0.1, duration=0.09)
     return {form: run(pushes=shove, form=form) for form in FORMS}, shove
 
 
@@ -104,7 +107,7 @@ def test_articulated_body_gives_the_acceleration_back(model, shoved, jump, form)
         mean = before.qd if form == "backward" else (before.qd + after.qd) / 2
         kin = forward_kinematics(model, before.q, mean)
         conf = configuration_at(model, hopper_effectors(model), before.q, before.qd)
-        outside = push_torque(model, conf.kin, shove, before.time)
+        outside = push_torque(model, conf.kin, shove, before.time + DT / 2)
         contact = jnp.einsum("eid,ei->d", conf.jacobian, info.force)
         return articulated_body(model, kin, info.torque + contact + outside)
 
@@ -277,13 +280,60 @@ def test_torques_answer_a_push_after_the_delay(model, run):
     stiff = wish(model, state, torque=1e4, com_weight=0.0, joint_weight=0.0)
     before, after, info = run(state, stiff, shove)
     at = np.asarray(before.time)
-    onset = int(np.argmax(at >= 0.1))
-    held = np.asarray(before.solver.torque[onset])
-    during = np.asarray(after.solver.push_until) > at + DT / 2
+    onset = int(np.argmax(at + DT / 2 >= 0.1))
+    held = np.asarray(before.solver.motors.torque[onset])
+    memory = after.solver.motors
+    during = np.asarray(memory.until) > at + DT / 2
     assert during.sum() == 20 and during[onset]
-    np.testing.assert_array_equal(after.solver.push_torque[during], np.broadcast_to(held, (20, 9)))
+    np.testing.assert_array_equal(memory.onset[during], np.broadcast_to(held, (20, 9)))
     assert np.abs(info.torque[during] - held).max() < 1.0  # [N m]
     assert np.abs(after.qd[during]).max() > 0.1  # it gives way
+
+
+def test_motors_hold_and_change_within_their_bounds_after_a_push(model, run):
+    """0.2 s within the reflex of the push's force; from step to step within the rate."""
+    force = 150.0
+    shove = push(model, "trunk", (force, 0, 0), start=0.1, duration=0.1)
+    largest = {}
+    for form in ("limited", "bounded"):
+        before, after, info = run(pushes=shove, form=form)
+        memory, torque = after.solver.motors, info.torque[:, 6:] / LIMIT
+        waits = np.asarray(memory.until) > np.asarray(before.time) + DT / 2
+        assert (info.status == SOLVED).all() and waits.sum() == 20
+        off = np.abs(torque - memory.onset[:, 6:] / LIMIT)[waits].max()
+        same = (info.on[1:] == info.on[:-1]).all(axis=1)
+        assert same.sum() > 20
+        change = np.abs(np.diff(torque, axis=0))[same].max()
+        largest[form] = off, change
+    reflex, step = REFLEX * force / WEIGHT, TORQUE_RATE * DT
+    assert largest["limited"][0] > 1.2 * reflex and largest["limited"][1] > 1.2 * step
+    assert largest["bounded"][0] < reflex + 1e-6 and largest["bounded"][1] < step + 1e-6
+
+
+def test_rounding_of_times_moves_no_push(model):
+    """Sums of float32 time steps: each push begins in its step and acts in as many as it lasts."""
+    dt, config = jnp.float32(DT), SynthesisConfig(dt=jnp.float32(DT))
+    starts = np.arange(0.5, 10.0, 0.37).round(2)
+    memory = MotorMemory.begin(model.topology.nv, 5, jnp.float32(0.0))
+    shove = push(model, "trunk", (60.0, 0, 0), duration=0.2)
+    shove = jax.tree.map(lambda x: x.astype(jnp.float32) if x.dtype == float else x, shove)
+    _, times = jax.lax.scan(lambda t, _: (t + dt, t), jnp.float32(0.0), None, length=1100)
+    kin = forward_kinematics(model, crouched(model).q, crouched(model).qd)
+
+    def seen(start):
+        own = replace(shove, start=start[None])
+
+        def at(time):
+            felt = memory.felt(own, time, units(model), config)
+            return felt.until > time, jnp.abs(push_torque(model, kin, own, time + dt / 2)).max() > 0
+
+        return jax.vmap(at)(times)
+
+    begins, acts = quick_jit(jax.vmap(seen))(jnp.asarray(starts, jnp.float32))
+    steps = (starts / DT).round().astype(int)
+    assert (begins.sum(axis=1) == 1).all() and (acts.sum(axis=1) == 20).all()
+    np.testing.assert_array_equal(np.argmax(begins, axis=1), steps)
+    np.testing.assert_array_equal(np.argmax(acts, axis=1), steps)
 
 
 def test_one_bad_member_changes_nobody_else(model, programs, run):

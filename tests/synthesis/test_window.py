@@ -54,7 +54,7 @@ def asked(model, state, config, aside=(0.0, 0.0, 0.0)):
     def tasks(conf, at_v):
         return wanted.tasks(conf, at_v, unit, config.dt)
 
-    return Ahead(tasks, none, lambda before, elapsed: before, state.solver.torque)
+    return Ahead(tasks, none, state.solver.motors, state.time)
 
 
 @pytest.fixture(scope="module")
