@@ -36,6 +36,7 @@ from jaxsim.solvers.qp_system import (
 COLD, LEAST = 0.1, 1e-3  # least slack and multiplier of a cold start, and of a warm start
 WARM = 0.3  # least slack and multiplier of a warm start, relative to its residual
 STEP = 0.995  # fraction of the way to the nearest bound
+FALLS, CENTRE = 0.9, 0.5  # least centring where the gap did not fall to so much of the last one
 OWN = 50.0  # a row is met to the tolerance of x's scale, and to so many times it of its own terms
 
 
@@ -178,6 +179,7 @@ class IterationState:
     done: Array  # () bool: solved, or proven infeasible
     left: tuple[Array, Array, Array]  # () each: ``measures`` of the point
     caution: Array  # () factor on the usual regularisation
+    centre: Array  # () least centring of the next step
 
 
 def iterate(
@@ -192,14 +194,15 @@ def iterate(
 
     A step to a point that is not finite is discarded and tried again with more regularisation. More
     regularisation is used, too, where only the dual residual is left and does not fall, as rounding
-    makes it with large multipliers.
+    makes it with large multipliers. After a step in which the gap does not fall the next one goes
+    nearer to the middle of the feasible set: predictor and corrector alone may cycle for ever.
     """
 
     def goes_on(run: IterationState):
         return (run.count < iterations) & ~run.done
 
     def again(run: IterationState) -> IterationState:
-        p = step(problem, system, run.point, run.off, run.caution)
+        p = step(problem, system, run.point, run.off, run.caution, run.centre)
         off = residual(problem, p, gradient(problem, p.x))
         good = jnp.isfinite(sum(jnp.sum(leaf) for leaf in jax.tree.leaves((p, off))))
         good = every(problem.joint, good)
@@ -210,7 +213,8 @@ def iterate(
         stuck = (primal <= tolerance) & (gap <= tolerance) & (dual > run.left[1] / 2)
         caution = jnp.where(stuck, 10 * run.caution, run.caution)
         caution = jnp.minimum(jnp.where(good, caution, 100 * run.caution), MOST)
-        return IterationState(p, off, run.count + 1, ended(off, *left), left, caution)
+        centre = least_centring(gap, run.left[2])
+        return IterationState(p, off, run.count + 1, ended(off, *left), left, caution, centre)
 
     def ended(off: Residual, *left: Array) -> Array:
         return jnp.stack([x <= tolerance for x in left]).all() | off.contradicts
@@ -218,14 +222,23 @@ def iterate(
     off = residual(problem, p, slope)
     one, unknown = jnp.ones((), p.x.dtype), jnp.full((), jnp.inf, p.x.dtype)
     left, done = (unknown, unknown, unknown), jnp.zeros((), bool)
-    start = IterationState(p, off, jnp.asarray(0, jnp.int32), done, left, one)
+    start = IterationState(p, off, jnp.asarray(0, jnp.int32), done, left, one, 0 * one)
     return lax.while_loop(goes_on, again, start)
 
 
+def least_centring(gap: Array, before: Array) -> Array:
+    """() least centring of the next step, after the gaps () of the last two."""
+    return jnp.where(gap > FALLS * before, CENTRE, 0.0).astype(gap.dtype)
+
+
 def step(
-    problem: ScaledProgram, system: Reduced, p: Iterate, off: Residual, caution: Array
+    problem: ScaledProgram, system: Reduced, p: Iterate, off: Residual, caution: Array, least: Array
 ) -> Iterate:
-    """Predictor-corrector step; ``caution`` () is a factor on the regularisation."""
+    """Predictor-corrector step.
+
+    caution () is a factor on the regularisation; least (): the step aims at this part of the mean
+    product of multiplier and slack, or more.
+    """
     real, nb, joint = problem.real, problem.bounded, problem.joint
     eps = float(jnp.finfo(p.x.dtype).eps)
     delta = caution * eps**0.75
@@ -254,7 +267,7 @@ def step(
     after = jnp.sum(jnp.where(real, (p.s + part * straight.s) * (p.z + part * straight.z), 0.0))
     after, now = total(joint, after), total(joint, jnp.sum(jnp.where(real, product, 0.0)))
     count = total(joint, jnp.sum(real, dtype=now.dtype))
-    centre = safe_divide(after, now) ** 3 * safe_divide(now, count)
+    centre = jnp.maximum(safe_divide(after, now) ** 3, least) * safe_divide(now, count)
     # A short predictor tells little of the second order: its full term can make iterates cycle.
     to = direction(product + part * straight.s * straight.z - centre)
     part = jnp.minimum(STEP * longest(to), 1.0)

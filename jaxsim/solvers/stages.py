@@ -11,7 +11,7 @@ from jax import Array, lax
 
 from jaxsim.math.safe import safe_divide, safe_norm, safe_sqrt
 from jaxsim.solvers import riccati
-from jaxsim.solvers.interior_point import COLD, LEAST, OWN, STEP, WARM, largest
+from jaxsim.solvers.interior_point import COLD, LEAST, OWN, STEP, WARM, largest, least_centring
 from jaxsim.solvers.lcp import NOT_FINITE, SOLVED, UNFINISHED
 from jaxsim.solvers.qp import default_tolerance
 from jaxsim.solvers.qp_system import MOST, RIDGE
@@ -97,19 +97,23 @@ def solve(
         return (run[1] < iterations) & ~run[2]
 
     def again(run):
-        p, count, _, before, caution = run
-        new = _step(q, p, caution)
+        p, count, _, (_, before, gap_before), caution, centre = run
+        new = _step(q, p, caution, centre)
         good = jnp.isfinite(sum(jnp.sum(leaf) for leaf in jax.tree.leaves(new)))
         new = jax.tree.map(lambda a, b: jnp.where(good, a, b), new, p)
         left = primal, dual, gap = measures(q, new)
         stuck = (primal <= tolerance) & (gap <= tolerance) & (dual > before / 2)
         caution = jnp.where(stuck, 10 * caution, caution)
         caution = jnp.minimum(jnp.where(good, caution, 100 * caution), MOST)
-        return new, count + 1, jnp.stack([x <= tolerance for x in left]).all(), dual, caution
+        done, centre = (
+            jnp.stack([x <= tolerance for x in left]).all(),
+            least_centring(gap, gap_before),
+        )
+        return new, count + 1, done, left, caution, centre
 
     one, count = jnp.ones((), problem.r.dtype), jnp.asarray(0, jnp.int32)
-    run = (p, count, jnp.zeros((), bool), jnp.inf * one, one)
-    p, count, done, _, _ = lax.while_loop(goes_on, again, run)
+    run = (p, count, jnp.zeros((), bool), (jnp.inf * one,) * 3, one, 0 * one)
+    p, count, done, *_ = lax.while_loop(goes_on, again, run)
     primal, dual, gap = measures(q, p)
     finite = jnp.isfinite(primal + dual + gap) & _finite(problem)
     status = jnp.where(done, SOLVED, UNFINISHED)
@@ -220,7 +224,7 @@ def measures(q: ScaledStages, p: StageIterate) -> tuple[Array, Array, Array]:
     return jnp.maximum(largest(off), largest(room)), dual, safe_sqrt(largest(product))
 
 
-def _step(q: ScaledStages, p: StageIterate, caution: Array) -> StageIterate:
+def _step(q: ScaledStages, p: StageIterate, caution: Array, least: Array) -> StageIterate:
     """Predictor-corrector step, the counterpart of ``interior_point.step``."""
     eps, real, C = float(jnp.finfo(p.u.dtype).eps), q.real, q.p.C
     delta = caution * eps**0.75
@@ -251,7 +255,7 @@ def _step(q: ScaledStages, p: StageIterate, caution: Array) -> StageIterate:
     part = jnp.minimum(longest(straight), 1.0)
     after = jnp.sum(jnp.where(real, (p.s + part * straight.s) * (p.z + part * straight.z), 0.0))
     now, count = jnp.sum(jnp.where(real, product, 0.0)), jnp.sum(real, dtype=product.dtype)
-    centre = safe_divide(after, now) ** 3 * safe_divide(now, count)
+    centre = jnp.maximum(safe_divide(after, now) ** 3, least) * safe_divide(now, count)
     to = direction(product + part * straight.s * straight.z - centre)
     part = jnp.minimum(STEP * longest(to), 1.0)
     return jax.tree.map(lambda old, new: old + part * new, p, to)

@@ -71,7 +71,7 @@ def run(model, programs):
 @pytest.fixture(scope="module")
 def shoved(model, run):
     """By form: 30 degrees from the front, with a step's time on the way to a slip."""
-    shove = push(model, "trunk", (150.0, 80.0, 0), start=0.1, duration=0.09)
+    shove = push(model, "trunk", (150.0, 80.0, 0), start=0.1, duration=0.1)
     return {form: run(pushes=shove, form=form) for form in FORMS}, shove
 
 
