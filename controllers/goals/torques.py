@@ -3,7 +3,8 @@
 At regular steps the optimisation observes the character, and solves for torques, contact forces and
 the next velocity together, as in its own scheme. The torques go to the simulation, whose contacts
 may differ; a low damping towards the intended velocity keeps the two together until the next
-solution.
+solution. With ``SynthesisConfig.torque_limits`` the optimisation keeps to the limits of the motors,
+and the motors give no more, whatever the damping or an unsolved optimisation asks for.
 """
 
 import dataclasses
@@ -19,8 +20,11 @@ from jax import Array
 
 from controllers.controller import Wrapped
 from controllers.goals.controller import GoalController
+from controllers.pose.pd import clip_torque
 from jaxsim.model import Model, ModelError, State
 from jaxsim.simulation.records import Control
+from jaxsim.solvers.status import Status
+from jaxsim.synthesis.measured import effort
 from jaxsim.synthesis.scheme import PerStepOptimisation
 from jaxsim.synthesis.shares import shares
 
@@ -35,6 +39,8 @@ class GoalTorquesState:
     count: Array  # () int: steps since the last optimisation
     torque: Array  # (nv,) of the character [N m]
     velocity: Array  # (nv,) intended [m/s, rad/s]
+    asked: Array  # () largest torque asked for so far, over its limit
+    unsolved: Array  # () int: optimisations so far that were not solved
 
 
 @jax.tree_util.register_dataclass
@@ -84,12 +90,28 @@ class GoalTorques(Wrapped):
 
     def record(self, model: Model, state: State, memory: GoalTorquesState) -> dict[str, Array]:
         """Objective by goal and conflicts of goals at the velocity that was meant, see
-        ``jaxsim.synthesis.shares``, and positions of the effectors (ne, 3) [m]."""
+        ``jaxsim.synthesis.shares``, positions of the effectors (ne, 3) [m], and what
+        ``summary_entries`` reports."""
         own = self._part(state, memory.solver)
         sees = self.scheme.observe(self.own, own)
         command = self.inner.tasks_at(memory.inner, self.own, sees, jnp.asarray(self.scheme.dt))
         cost, against = shares(command(sees.conf, jnp.zeros_like(own.qd)), memory.velocity)
-        return {"cost": cost, "against": against, "effector_pos": sees.conf.position}
+        return {
+            "cost": cost,
+            "against": against,
+            "effector_pos": sees.conf.position,
+            "asked": memory.asked,
+            "unsolved": memory.unsolved,
+        }
+
+    def summary_entries(
+        self, scheme: Any, model: Model, frames: Any, time: np.ndarray
+    ) -> dict[str, Any]:
+        """Entries of the inner controller, the largest torque that was asked for, relative to its
+        limit, and the number of optimisations that were not solved."""
+        entries = super().summary_entries(scheme, model, frames, time)
+        asked, unsolved = float(frames.more["asked"][-1]), int(frames.more["unsolved"][-1])
+        return {**entries, "asked_torque_ratio": asked, "unsolved_frames": unsolved}
 
     def inner_frames(self, scheme: Any, model: Model, frames: Any, time: np.ndarray) -> Any:
         """Frames by effector: force of the link's contacts in equal parts on its effectors, and
@@ -115,12 +137,16 @@ class GoalTorques(Wrapped):
         """Initial memory: the optimisation runs at the first step."""
         own = self.scheme.init(self.own, self._part(state, None))
         inner = self.inner.init(self.own, own, self.scheme.observe(self.own, own))
-        return GoalTorquesState(inner, own.solver, jnp.asarray(0), jnp.zeros_like(own.qd), own.qd)
+        none, zero = jnp.asarray(0), jnp.zeros_like(own.qd)
+        return GoalTorquesState(inner, own.solver, none, zero, own.qd, zero[0], none)
 
     def update(
         self, memory: GoalTorquesState, model: Model, state: State, obs: Any, dt: Array
     ) -> tuple[GoalTorquesState, Control]:
-        """Torques of the latest solution, and damping towards its velocity."""
+        """Torques of the latest solution, and damping towards its velocity.
+
+        Where the solution was no usable motion, the torques before it continue.
+        """
 
         def look(memory: GoalTorquesState) -> GoalTorquesState:
             own = self._part(state, memory.solver)
@@ -128,7 +154,15 @@ class GoalTorques(Wrapped):
             dt = jnp.asarray(self.scheme.dt)
             inner, tasks = self.inner.update(memory.inner, self.own, own, sees, dt)
             after, info = self.scheme.step(self.own, own, sees, tasks)
-            return GoalTorquesState(inner, after.solver, jnp.asarray(0), info.torque, after.qd)
+            return dataclasses.replace(
+                memory,
+                inner=inner,
+                solver=after.solver,
+                count=jnp.asarray(0),
+                torque=after.solver.torque,
+                velocity=after.qd,
+                unsolved=memory.unsolved + (info.status != Status.OK),
+            )
 
         memory = jax.lax.cond(memory.count % self.every == 0, look, lambda m: m, memory)
         nv = self.own.topology.nv
@@ -136,9 +170,14 @@ class GoalTorques(Wrapped):
         on[self.own.topology.actuated_dofs] = 1.0
         gain = self.damping * self.own.gain_d * on
         torque = memory.torque * on + gain * (memory.velocity - state.qd[:nv])
+        asked = jnp.maximum(memory.asked, effort(self.own, torque))
+        command = Control(torque, gain)
+        if self.scheme.torque_limits:
+            command = clip_torque(self.own, torque, gain)
         every = jnp.zeros(model.topology.nv, state.qd.dtype)
-        control = Control(torque=every.at[:nv].set(torque), damping=every.at[:nv].set(gain))
-        return dataclasses.replace(memory, count=memory.count + 1), control
+        torque, gain = every.at[:nv].set(command.torque), every.at[:nv].set(command.damping)
+        memory = dataclasses.replace(memory, count=memory.count + 1, asked=asked)
+        return memory, Control(torque=torque, damping=gain)
 
     def _part(self, state: State, solver: Any) -> State:
         """State of the character alone."""

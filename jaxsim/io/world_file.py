@@ -46,6 +46,8 @@ SCHEMES: dict[str, type] = {
     "per_step_optimisation": SynthesisConfig,
 }
 OF_A_WINDOW = ("window_sweeps", "announced")
+# options of per-step optimisation that its forward simulation by other schemes has as well
+OF_GOALS = ("torque_limits",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,10 +177,10 @@ def _settings(table: Table, scheme: str) -> dict[str, Any]:
         for each in options_of(kind):
             owners.setdefault(each.key, []).append(name)
             value = read_option(table, each, None)
-            if value is not None and name == scheme:
+            if value is not None and (name == scheme or each.key in OF_GOALS):
                 settings[each.field] = value
     for key, names in owners.items():
-        if table.has(key) and scheme not in names:
+        if table.has(key) and scheme not in names and key not in OF_GOALS:
             belongs = " or ".join(f'"{name}"' for name in names)
             raise table.error(f"belongs to the scheme {belongs}; leave it out", key)
     for key in OF_A_WINDOW:

@@ -96,7 +96,11 @@ class SynthesisConfig:
     search_iterations: int = option(20, "`iterations` there", static=True, least=1)
     tolerance: float | None = dataclasses.field(default=None, metadata={"static": True})  # of a QP
     torque_limits: bool = option(
-        False, "joint torques stay within their limits", shown="true", static=True
+        False,
+        "joint torques stay within their limits; with a controller by goals also a key of the other"
+        " schemes",
+        shown="true",
+        static=True,
     )
     window: int = option(
         1,

@@ -27,6 +27,7 @@ LABELS = {
         "airborne_time": "without contact [s]",
         "energy": "squared torques over time [(N m)² s]",
         "max_torque_ratio": "greatest torque, of its limit",
+        "asked_torque_ratio": "greatest torque that the controller asks for, of its limit",
         "contacts_at_end": "in contact at the end",
         "final_com_height": "centre of mass at the end [m]",
         "largest_contact_force": "largest contact force in a step [N]",

@@ -21,7 +21,7 @@ from jaxsim.characters.standing import effectors_of
 from jaxsim.dynamics.effectors import Effectors
 from jaxsim.io.toml_table import Table, WorldError
 from jaxsim.io.world import World
-from jaxsim.io.world_file import SCHEMES
+from jaxsim.io.world_file import OF_GOALS, SCHEMES
 from jaxsim.io.world_model import WorldModel, build_world
 from jaxsim.model import Model
 from jaxsim.model.part import character_parts
@@ -89,8 +89,11 @@ def build(world: World, name: str, notes: tuple[str, ...] = ()) -> Scenario:
             f'{world.name}: [controller]: the scheme "per_step_optimisation" takes a controller by'
             ' goals, such as name = "balance"; for torques choose scheme = "time_stepping"'
         )
-    if not optimised and isinstance(controller, GoalController):
-        controller = _torques(world, registered)
+    if not optimised:
+        if isinstance(controller, GoalController):
+            controller = _torques(world, registered)
+        else:
+            _check_no_goals(world)
     if built.model.topology.n_grips:
         times = [
             jnp.asarray(t, built.model.mass.dtype) for t in (built.grip_close, built.grip_open)
@@ -183,8 +186,24 @@ def _torques(world: World, registered: Registered) -> GoalTorques:
     own = with_points(own, registered.points)
     dt = float(world.dt or DT[world.scheme])
     every = max(1, round(float(SynthesisConfig().dt) / dt))
-    scheme = PerStepOptimisation.of(own, effectors_of(own), SynthesisConfig(dt=every * dt))
+    options = {"torque_limits": True, **_of_goals(world)}
+    config = SynthesisConfig(dt=every * dt, **options)
+    scheme = PerStepOptimisation.of(own, effectors_of(own), config)
     return GoalTorques(registered.controller, scheme, own, every=every)
+
+
+def _of_goals(world: World) -> dict[str, Any]:
+    """Options of ``[world]`` for controllers by goals, whatever the scheme."""
+    return {key: value for key, value in world.settings.items() if key in OF_GOALS}
+
+
+def _check_no_goals(world: World) -> None:
+    """Raise WorldError for an option that only a controller by goals takes."""
+    for key in _of_goals(world):
+        raise WorldError(
+            f"{world.name}: [world], key {key!r}: is of controllers by goals, such as name ="
+            ' "balance"; leave it out, other controllers keep to the limits of their joints'
+        )
 
 
 def _check_optimised(world: World) -> None:
@@ -206,7 +225,8 @@ def _check_optimised(world: World) -> None:
 
 def _stepping(world: World) -> TimeStepping | EventDriven:
     dt = world.dt or DT[world.scheme]
-    return SCHEMES[world.scheme](dt=float(dt), **world.settings)
+    options = {key: value for key, value in world.settings.items() if key not in OF_GOALS}
+    return SCHEMES[world.scheme](dt=float(dt), **options)
 
 
 def _optimisation(world: World, built: WorldModel) -> PerStepOptimisation:

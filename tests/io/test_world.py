@@ -257,7 +257,6 @@ HEAD = '[[body]]\nname = "a"\nshape = "sphere"\nradius = 0.1\npos = [0, 0, 1]\nm
             '[[hold]]\nname = "h"\npos = [0, 0, 2]\n[[hold]]\nname = "h"\npos = [0, 0, 1]\n',
             ["the name 'h' is given twice"],
         ),
-        ("[world]\ntorque_limits = true\n", ['belongs to the scheme "per_step_optimisation"']),
         ("[world]\nwindow = 3\n", ['belongs to the scheme "per_step_optimisation"']),
         (
             '[world]\nscheme = "per_step_optimisation"\nannounced = true\n',

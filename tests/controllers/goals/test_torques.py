@@ -7,12 +7,21 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from controllers import GoalController, GoalMachine, GoalState
+from controllers.goals.tasks import damping, reach
 from controllers.goals.torques import GoalTorques
+from jaxsim.io.toml_table import WorldError
 from jaxsim.model import ModelError
 from jaxsim.simulation.pushes import push
 from jaxsim.simulation.rollout import rollout
+from jaxsim.synthesis.config import SynthesisConfig
+from jaxsim.synthesis.scheme import PerStepOptimisation
 from optimize.running.simulate import simulate
 from optimize.scenarios.find import scenario
+from tests.compiling import quick_jit
+from tests.synthesis.hopper import crouched, hopper, hopper_effectors
+
+WEAK = 60.0  # [N m]: the crouched hopper needs 50 in its knee
 
 
 @pytest.fixture(scope="module")
@@ -74,3 +83,56 @@ def test_members_of_a_batch_are_as_alone():
     alone = jax.jit(end)(pushes[1])
     np.testing.assert_allclose(together[1], alone, atol=1e-3)
     assert np.abs(together[0] - together[1]).max() > 1e-2
+
+
+def commands(limited):
+    """Controls and memory of a weak hopper that reaches for a point out of its reach: of the first
+    step, and of a second one in which it moves."""
+    model = hopper()
+    weak = jnp.minimum(model.torque_limit, WEAK)
+    model = model.replace(torque_limit=weak, gain_d=jnp.where(weak > 0, 5.0, 0.0))
+    up = reach("up", "handle", lambda *_: jnp.array([0.0, 0.0, 3.0]))
+    weights = GoalState({"damping": 0.5, "up": 1.0}, lambda obs, _: obs.time >= 0)
+    machine = GoalMachine((damping(), up), {"only": weights}, {})
+    config = SynthesisConfig(dt=0.01, torque_limits=limited, passes=1)
+    scheme = PerStepOptimisation.of(model, hopper_effectors(model), config)
+    controller = GoalTorques(GoalController.of(machine, model), scheme, model)
+
+    @quick_jit
+    def run(state):
+        def step(memory, qd):
+            now = state.replace(qd=qd)
+            memory, control = controller.update(memory, model, now, None, 0.002)
+            return memory, (memory, control)
+
+        still = jnp.zeros((2, model.topology.nv), state.qd.dtype)
+        memory = controller.init(model, state, None)
+        return jax.lax.scan(step, memory, still.at[1, 6:].set(jnp.array([5.0, -5.0, 5.0])))[1]
+
+    return run(crouched(model))
+
+
+def test_a_controller_by_goals_keeps_to_the_limits_of_torques():
+    memory, control = commands(True)
+    share = np.abs(control.torque) / WEAK
+    assert (share[:, :6] == 0).all() and (memory.unsolved == 0).all()
+    assert 0.99 < np.abs(memory.torque[0]).max() / WEAK < 1 + 1e-4
+    assert share.max() == 1 and (control.damping[share == 1] == 0).all()
+    assert 1 <= memory.asked[0] < memory.asked[1]
+
+
+@pytest.mark.slow
+def test_without_limits_it_asks_for_what_a_goal_takes():
+    memory, control = commands(False)
+    assert memory.asked[0] == pytest.approx(np.abs(control.torque[0]).max() / WEAK, rel=1e-5)
+    assert memory.asked[0] > 2
+
+
+def test_torque_limits_are_a_key_of_forward_simulation_by_goals():
+    forward = {"world.scheme": "time_stepping", "world.dt": 0.002}
+    made = scenario("push", forward)
+    assert made.controller.scheme.torque_limits and made.scheme.dt == 0.002
+    made = scenario("push", {**forward, "world.torque_limits": False})
+    assert not made.controller.scheme.torque_limits
+    with pytest.raises(WorldError, match=r"key 'torque_limits'.*\"balance\"; leave it out"):
+        scenario("walk", {"world.torque_limits": True})
