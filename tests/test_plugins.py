@@ -64,7 +64,7 @@ def package(monkeypatch, tmp_path):
 
 def test_without_packages_registries_hold_what_ships():
     assert "planar_human" in CHARACTERS and "bouncer" not in CHARACTERS
-    assert list(CHARACTERS) == list(CHARACTERS.keys()) and len(GOALS) == 7
+    assert list(CHARACTERS) == list(CHARACTERS.keys()) and len(GOALS) == 9
     with pytest.raises(KeyError):
         Registry("jaxsim.characters", {})["bouncer"]
 

@@ -13,10 +13,12 @@ import numpy as np
 from controllers.goals import tasks
 from controllers.goals.everyday import look_at, wave
 from controllers.goals.machine import GoalMachine
+from controllers.goals.paths import COM, adding_path, path_of
 from controllers.goals.response import Response
 from controllers.goals.sitting import DOWN, adding_seat, seat_points
 from controllers.goals.step_to import STRIDE, adding_step
 from controllers.goals.tasks import Goal
+from jaxsim.characters.standing import effectors_of
 from jaxsim.io.keys import Keys
 from jaxsim.io.toml_table import Table, suggestion
 from jaxsim.model import Model
@@ -173,6 +175,47 @@ class ComKeys(GoalTable):
 
 
 @dataclass(frozen=True, kw_only=True)
+class AngularMomentumKeys(GoalTable):
+    """Angular momentum about the centre of mass."""
+
+    momentum: tuple = option((0.0, 0.0, 0.0), "that the body is to have", unit="N m s")
+
+    def goal(self, name: str, model: Model) -> Goal:
+        return tasks.angular_momentum(name, lambda *_: jnp.asarray(self.momentum))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PathKeys(GoalTable):
+    """Foot, hand or centre of mass on a path, from its first point until `end`."""
+
+    effector: str = option(REQUIRED, f'foot, hand or other effector, or `"{COM}"`', kind=str)
+    points: Any = option(
+        REQUIRED,
+        "points with their times, on straight lines between them",
+        unit="s, m",
+        kind=object,
+        values="list of [time, x, y, z]",
+    )
+    end: float | None = option(
+        None, "when it ends", unit="s", shown="the last time", kind=float, above=0.0
+    )
+
+    def add_to(self, machine: GoalMachine, name: str, model: Model) -> GoalMachine:
+        known = [*effectors_of(model).group_names, COM]
+        if self.effector not in known:
+            raise self.table.error(
+                f"there is no effector {self.effector!r}{suggestion(self.effector, known)}; there"
+                f" are {', '.join(known)}",
+                "effector",
+            )
+        try:
+            path = path_of(self.effector, self.points, self.end)
+        except ValueError as error:
+            raise self.table.error(str(error), "points") from error
+        return adding_path(machine, path, name, self.strength)
+
+
+@dataclass(frozen=True, kw_only=True)
 class StepToKeys(GoalTable):
     """Foot that takes one step to a mark on the ground; the controller is `balance`.
 
@@ -227,6 +270,8 @@ GOALS: dict[str, type[GoalTable]] = Registry(
         "upright": UprightKeys,
         "pose": PoseKeys,
         "com": ComKeys,
+        "angular_momentum": AngularMomentumKeys,
+        "path": PathKeys,
         "step_to": StepToKeys,
         "sit": SitKeys,
     },

@@ -17,6 +17,7 @@ from jax import Array
 
 from jaxsim.dynamics.jacobians import angular_jacobian
 from jaxsim.dynamics.kinematics import integrate
+from jaxsim.dynamics.momentum import angular_momentum_jacobian
 from jaxsim.math.rotation import cross, rotate
 from jaxsim.math.safe import safe_sqrt
 from jaxsim.synthesis.config import Units
@@ -100,6 +101,19 @@ def com_velocity(name: str, target: Callable[[EffectorObservation, Any], Array])
         return -target(obs, memory), obs.conf.com_jacobian
 
     return Goal(name, "com", rows, "velocity")
+
+
+def angular_momentum(name: str, target: Callable[[EffectorObservation, Any], Array]) -> Goal:
+    """Angular momentum about the centre of mass at a target (3,) [N m s].
+
+    Source: Macchietto, Zordan, Shelton (2009), "Momentum control for balance".
+    """
+
+    def rows(obs: EffectorObservation, memory):
+        conf = obs.conf
+        return -target(obs, memory), angular_momentum_jacobian(conf.model, conf.kin)
+
+    return Goal(name, "momentum", rows, "velocity")
 
 
 def tilt(spine: Array) -> Array:

@@ -1,10 +1,10 @@
-"""Momentum and energy of all links."""
+"""Momentum of all links with its Jacobian, and their energy."""
 
 import jax.numpy as jnp
 from jax import Array
 
 from jaxsim.dynamics.jacobians import center_of_mass
-from jaxsim.dynamics.kinematics import Kinematics
+from jaxsim.dynamics.kinematics import Kinematics, mask_product
 from jaxsim.dynamics.rigid import link_inertias
 from jaxsim.math.rotation import cross
 from jaxsim.math.spatial import inertia_apply
@@ -22,6 +22,23 @@ def angular_momentum(model: Model, kin: Kinematics, about: Array | None = None) 
     momentum = inertia_apply(*link_inertias(model, kin), kin.velocity)
     point = center_of_mass(model, kin) if about is None else about
     return (momentum[:, :3] + cross(kin.reference - point, momentum[:, 3:])).sum(0)
+
+
+def angular_momentum_jacobian(model: Model, kin: Kinematics) -> Array:
+    """(3, nv): angular momentum about the centre of mass that each freedom's unit rate gives.
+
+    The momentum itself is its product with qd. A freedom moves the links that it carries as one
+    body, whose inertia is the sum of theirs; their momentum about the tree's root is then taken
+    about the centre of mass. Source: Orin, Goswami (2008), "Centroidal momentum matrix".
+    """
+    top = model.topology
+    mass, first, second = link_inertias(model, kin)
+    carried = top.link_dofs.T
+    turned = mask_product(carried, second.reshape(-1, 9)).reshape(-1, 3, 3)
+    mass, first = mask_product(carried, mass), mask_product(carried, first)
+    momentum = inertia_apply(mass, first, turned, kin.axis)  # (nv, 6)
+    arm = kin.dof_reference(top) - center_of_mass(model, kin)
+    return (momentum[:, :3] + cross(arm, momentum[:, 3:])).T
 
 
 def kinetic_energy(model: Model, kin: Kinematics, qd: Array) -> Array:

@@ -18,6 +18,7 @@ from jaxsim.options import option
 from jaxsim.simulation.scheme import register_scheme
 
 FORMS = ("backward", "central")
+INERTIA = 0.15  # of a standing body about its centre of mass, over mass and height squared
 
 
 @jax.tree_util.register_dataclass
@@ -31,6 +32,7 @@ class Units:
     contact: Array  # () of points in contact [m]
     angle: Array  # () of a joint's angle [rad]
     rate: Array  # () of joint velocities [rad/s]
+    momentum: Array  # () of the angular momentum about the centre of mass [N m s]
     torque: Array  # () of a change of joint torque [N m]
     load: Array  # () of contact forces that should vanish [N]
     force: Array  # () the body's weight, in which forces are solved for [N]
@@ -48,13 +50,15 @@ def units(model: Model) -> Units:
     height = center_of_mass(model, kin)[2] - lowest_point(model, kin)
     gravity = jnp.sqrt(jnp.sum(model.gravity**2))
     weight = model.mass.sum() * gravity
+    rate = jnp.sqrt(gravity / height) / 3
     return Units(
         com=0.3 * height,
         shift=height,
         limb=0.025 * height,
         contact=0.001 * height,
         angle=jnp.asarray(0.1, height.dtype),
-        rate=jnp.sqrt(gravity / height) / 3,
+        rate=rate,
+        momentum=INERTIA * model.mass.sum() * height**2 * rate,
         torque=5 * weight * height,
         load=0.02 * weight,
         force=weight,

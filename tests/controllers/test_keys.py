@@ -169,6 +169,7 @@ def test_goals_of_a_scenario_have_labels_and_strengths():
     assert names[-4:] == ["look_at", "wave", "nod", "pose"]
 
 
+PATH = {"kind": "path", "effector": "rightHand", "points": [[1, 0.3, -0.3, 1], [2, 0.4, 0, 1]]}
 STEP = {"kind": "step_to", "foot": "rightFoot", "place": [0.35, -0.15]}
 SEAT = {"kind": "sit", "place": [-0.24, 0.0, 0.48], "start": 1.0}
 
@@ -246,6 +247,10 @@ place = [0.35, -0.15]
         ({"kind": "wave", "weight": 1.0, "time": 1.0}, "key 'weight'.*one or the other"),
         ({"kind": "pose", "angles": {"elbow": 1.0}}, "no hinge 'elbow'"),
         ({"kind": "wave", "name": "com"}, "a goal 'com' already"),
+        ({**PATH, "effector": "rightHnad"}, "key 'effector'.*did you mean 'rightHand'"),
+        ({**PATH, "points": [[1, 0, 0, 1]]}, "key 'points'.*two points or more"),
+        ({"kind": "path", "effector": "com"}, "key 'points'"),
+        ({"kind": "angular_momentum", "momentum": [0, 1]}, "key 'momentum'.*3 numbers"),
         ({"kind": "wave", "often": 3}, "key 'often'"),
     ],
 )

@@ -8,13 +8,19 @@ import numpy as np
 import pytest
 
 from controllers.goals import tasks as goals
+from controllers.goals.controller import GoalController
 from controllers.goals.everyday import look_at, wave
+from controllers.goals.machine import GoalMachine, GoalState
+from controllers.goals.paths import COM, adding_path, along, path_of
 from controllers.goals.sitting import sit
 from controllers.goals.step_to import step_to
-from jaxsim.dynamics.kinematics import integrate
-from jaxsim.synthesis.config import units
+from jaxsim.dynamics.kinematics import forward_kinematics, integrate
+from jaxsim.dynamics.momentum import angular_momentum
+from jaxsim.simulation.rollout import rollout
+from jaxsim.synthesis.config import SynthesisConfig, units
 from jaxsim.synthesis.configuration import configuration_at
 from jaxsim.synthesis.observation import EffectorObservation
+from jaxsim.synthesis.scheme import PerStepOptimisation
 from tests.compiling import quick_jit
 from tests.synthesis.hopper import JOINTS, crouched, hopper, hopper_effectors
 
@@ -76,6 +82,95 @@ def obs(x64_module):
     return EffectorObservation(
         conf, none > 0, forces, jnp.array(400.0), jnp.array(1.0), zero, units(conf.model)
     )
+
+
+def test_the_jacobian_of_angular_momentum_is_its_change_with_the_velocities(obs):
+    """By differences, which are exact but for rounding, and as a product; also of the rows."""
+    model, conf = obs.conf.model, obs.conf
+
+    @quick_jit
+    def momentum(v):
+        return angular_momentum(model, forward_kinematics(model, conf.q, v))
+
+    target = np.array([0.1, -0.3, 0.2])
+    error, J = goals.angular_momentum("spin", lambda *_: target).rows(obs, None)
+    steps = jnp.eye(model.topology.nv)
+    differences = [(momentum(conf.v + e) - momentum(conf.v - e)) / 2 for e in steps]
+    np.testing.assert_allclose(J, np.stack(differences, axis=1), atol=1e-12)
+    np.testing.assert_allclose(J @ conf.v, momentum(conf.v), atol=1e-12)
+    np.testing.assert_allclose(error, -target)
+    assert np.abs(J).max() > 1
+
+
+def test_a_path_passes_its_points_at_their_times(obs):
+    points = ((0.5, 0.0, 0.0, 1.0), (1.0, 0.2, 0.0, 1.0), (2.0, 0.2, 0.4, 0.8))
+    for what, place, J in (
+        ("handle", obs.place(obs.group("handle")), obs.conf.jacobian[4]),
+        ("foot", obs.conf.position[:4].mean(axis=0), obs.conf.jacobian[:4].mean(axis=0)),
+        (COM, obs.conf.com, obs.conf.com_jacobian),
+    ):
+        path = path_of(what, points, end=2.5)
+        goal = along("walk", path)
+        for time, target in (
+            *((t, point) for t, *point in points),
+            (0.75, (0.1, 0.0, 1.0)),
+            (2.4, points[-1][1:]),
+        ):
+            error, rows = goal.rows(dataclasses.replace(obs, time=jnp.asarray(time)), None)
+            np.testing.assert_allclose(error, place - np.array(target), atol=1e-12)
+            np.testing.assert_allclose(rows, J, atol=1e-12)
+        for time in (0.49, 2.51):
+            error, rows = goal.rows(dataclasses.replace(obs, time=jnp.asarray(time)), None)
+            assert not np.any(error) and not np.any(rows)
+    moving = GoalState({"damping": 1.0}, lambda obs, _: obs.time >= 0)
+    machine = GoalMachine((goals.damping(),), {"only": moving}, {})
+    machine = adding_path(machine, path_of("foot", points), "walk", 2.0)
+    for time, lifts in ((0.4, 0), (0.6, 4), (2.1, 0)):
+        now = dataclasses.replace(obs, time=jnp.asarray(time))
+        assert machine.states["only"].lifts(now, ()).sum() == lifts
+    with pytest.raises(KeyError, match=r"no group 'tail'; the groups are: foot, handle"):
+        along("walk", path_of("tail", points)).rows(obs, None)
+
+
+def test_a_hopper_follows_a_path(x64_module):
+    """A centre of mass on straight lines of 4 mm, by per-step optimisation, a step behind."""
+    model = hopper()
+    state = crouched(model)
+    scheme = PerStepOptimisation.of(model, hopper_effectors(model), SynthesisConfig(passes=1))
+    start = configuration_at(model, scheme.effectors, state.q, state.qd).com
+    points = np.array([[0, 0, 0], [0, 0, 0.004], [0.004, 0, 0.004]]) + np.asarray(start)
+    path = path_of(COM, [(0.05 * k, *point) for k, point in enumerate(points)])
+    weak = GoalState({"damping": 1e-3}, lambda obs, _: obs.time >= 0)
+    machine = GoalMachine((goals.damping(),), {"only": weak}, {})
+    controller = GoalController.of(adding_path(machine, path, "climb", 1e5), model)
+
+    @quick_jit
+    def follow(state):
+        def record(sample):
+            return sample.state.time, sample.obs.com
+
+        given = model, controller, state, scheme, 11
+        return rollout(*given, record=record, backend="xla").record
+
+    time, com = follow(state)
+    behind = [path.at(max(t - 0.01, 0.0)) for t in time]
+    np.testing.assert_allclose(com, np.stack(behind), atol=5e-4)
+
+
+@pytest.mark.parametrize(
+    ("points", "end", "message"),
+    [
+        ([[0.0, 1, 1, 1]], None, "two points or more"),
+        ([[0.0, 1, 1], [1.0, 1, 1]], None, r"\[time, x, y, z\] each"),
+        ("far", None, r"\[time, x, y, z\] each"),
+        ([[0.0, 1, 1, 1], [1.0, 1, 1, np.nan]], None, "two points or more"),
+        ([[1.0, 1, 1, 1], [1.0, 0, 1, 1]], None, "times of a path increase"),
+        ([[0.0, 1, 1, 1], [1.0, 0, 1, 1]], 0.5, "end is 0.5 s, before the last point at 1 s"),
+    ],
+)
+def test_a_wrong_path_is_named(points, end, message):
+    with pytest.raises(ValueError, match=message):
+        path_of("foot", points, end)
 
 
 def leaning(obs, degrees, towards=0.7):
