@@ -13,7 +13,7 @@ from jax import Array
 from controllers.controller import Controller
 from controllers.goals.account import Reach, account, flight, goal_shares
 from controllers.goals.compose import Composed
-from controllers.goals.machine import GoalMachine, MachineState
+from controllers.goals.machine import GoalMachine, MachineState, goal_levels
 from controllers.goals.response import Response
 from controllers.goals.sensors import Objects
 from controllers.source import NumberSource, range_around
@@ -51,16 +51,29 @@ class GoalController(Controller):
     # goals of the machine that bring an effector to a point for a while, to be told of
     reach_targets: tuple[Reach, ...] = dataclasses.field(default=(), metadata={"static": True})
     times: Array | None = None  # (ns, ng) [s], see ``GoalMachine.times``
+    # (goal, priority) of goals with strict priorities, see ``machine.goal_levels``
+    priorities: tuple[tuple[str, float], ...] = dataclasses.field(
+        default=(), metadata={"static": True}
+    )
 
     @classmethod
     def of(
-        cls, machine: GoalMachine, model: Model, objects: Objects | None = None
+        cls,
+        machine: GoalMachine,
+        model: Model,
+        objects: Objects | None = None,
+        priorities: Mapping[str, float] | None = None,
     ) -> "GoalController":
-        """Controller with the machine's own numbers, in the model's precision."""
+        """Controller with the machine's own numbers, in the model's precision.
+
+        priorities: strict ones, by goal; raises ValueError as ``goal_levels`` does.
+        """
+        goal_levels(machine, priorities or {})
         weights, times = jax.tree.map(
             lambda x: jnp.asarray(x, model.mass.dtype), (machine.weights(), machine.times())
         )
-        return cls(weights, machine.variables, objects, machine, times=times)
+        strict = tuple((priorities or {}).items())
+        return cls(weights, machine.variables, objects, machine, times=times, priorities=strict)
 
     @property
     def labels(self) -> dict[str, str]:
@@ -141,7 +154,8 @@ class GoalController(Controller):
         return self._tasks(memory, self._sees(model, obs), dt)
 
     def _tasks(self, memory: MachineState, obs: EffectorObservation, dt: Array) -> Any:
-        return self.machine.tasks(memory, obs, self.weights, obs.unit, dt, self.times)
+        strict = dict(self.priorities)
+        return self.machine.tasks(memory, obs, self.weights, obs.unit, dt, self.times, strict)
 
     def _sees(self, model: Model, obs: EffectorObservation) -> EffectorObservation:
         """Observation with the objects at their present positions."""

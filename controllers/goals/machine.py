@@ -275,11 +275,13 @@ class GoalMachine:
         unit: Units,
         dt,
         times: Array | None = None,
+        priorities: Mapping[str, float] | None = None,
     ):
         """Function tasks(conf, at_v) for ``synthesize``: the tasks of the present state's goals.
 
-        weights and times: of ``weights`` and ``times``.
+        weights and times: of ``weights`` and ``times``; priorities: see ``goal_levels``.
         """
+        levels = goal_levels(self, priorities or {})
 
         def tasks(conf, at_v) -> Tasks:
             here = obs.with_conf(conf)
@@ -306,6 +308,7 @@ class GoalMachine:
                 effort=self._vanishing("torque", memory, here, weights),
                 of_goal=np.repeat(np.arange(len(rows)), [len(part.r) for part in rows]),
                 n_goals=len(rows),
+                levels=tuple(k for k, part in zip(levels, rows) for _ in range(len(part.r))),
                 still=still,
                 torque=jnp.ones((), conf.v.dtype),
                 fixed=fixed,
@@ -362,6 +365,25 @@ class GoalMachine:
     def row_names(self) -> tuple[str, ...]:
         """Names of the goals that have rows, as ``Tasks.of_goal`` counts them."""
         return tuple(goal.name for goal in self.goals if goal.level not in VANISH)
+
+
+def goal_levels(machine: GoalMachine, priorities: Mapping[str, float]) -> tuple[int, ...]:
+    """Level of each goal that has rows, from 0 on, or () without priorities.
+
+    priorities: goal -> priority, 1 the first; goals without one come after all others. Raises
+    ValueError for a goal that the machine lacks or that has no rows, and a priority below 1.
+    """
+    if not priorities:
+        return ()
+    for name, priority in priorities.items():
+        if name not in machine.row_names:
+            known = ", ".join(machine.row_names)
+            raise ValueError(f"priority of a goal {name!r}: goals of the machine are {known}")
+        if priority < 1 or priority != int(priority):
+            raise ValueError(f"priority of {name!r} is {priority:g}; give 1 for the first, 2, ...")
+    last = max(priorities.values()) + 1
+    order = [priorities.get(name, last) for name in machine.row_names]
+    return tuple(sorted(set(order)).index(priority) for priority in order)
 
 
 def pick(index: Array, options: list) -> Any:

@@ -75,6 +75,13 @@ class GoalKeys(Keys):
         (), "effectors that stay where they are", was="hold", kind=list, entries=PinKeys
     )
     goal: tuple[GoalTable, ...] = option((), "other goals, by `kind`", kind=list, entries=GOALS)
+    priorities: dict[str, float] | None = option(
+        None,
+        "`{ com = 1 }`: [strict priorities](../guides/goals.md#strict-priorities), 1 the first;"
+        " other goals come after these",
+        kind=dict,
+        entries=float,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -293,7 +300,10 @@ def goal_controller(
         machine = machine.adding(goal, weight)
         reaches.append(target)
     machine = with_goals(machine, keys.goal, setup.model)
-    controller = GoalController.of(machine, setup.model, flying(setup))
+    try:
+        controller = GoalController.of(machine, setup.model, flying(setup), keys.priorities)
+    except ValueError as error:
+        raise keys.table.error(str(error), "priorities") from error
     return Registered(
         replace(controller, reach_targets=tuple(reaches)),
         tuple((name, "its condition") for name in machine.state_names),

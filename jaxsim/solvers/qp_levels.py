@@ -1,5 +1,7 @@
 """Least squares with strict priorities: a quadratic program for each level."""
 
+from dataclasses import replace
+
 import jax.numpy as jnp
 from jax import Array
 
@@ -27,14 +29,19 @@ def solve_levels(
     Returns a solution for each level, under the constraints of a ``qp.QuadraticProgram``; the last
     one is the result. The J x that a level achieves becomes equations of the next ones;
     ``equality`` and ``violated`` of a level have these rows after those of A. An unknown at an
-    active bound stays there. Where the equations leave rows of G no room, more iterations are
+    active bound stays there. A level that is not solved has the x of the level before, which the
+    next ones then keep. Where the equations leave rows of G no room, more iterations are
     needed, and in float32 one member in twelve ends unfinished (docs/explanation/qp.md).
     """
     solutions = []
     tolerance = qp.default_tolerance(A.dtype) if tolerance is None else tolerance
     for J, r in levels:
         problem = qp.QuadraticProgram(J, r, A, b, G, h, lower, upper, ceiling)
-        solutions.append(qp.solve(problem, None, iterations, tolerance, smoothing))
+        solution = qp.solve(problem, None, iterations, tolerance, smoothing)
+        if solutions:
+            x = jnp.where(solution.status == qp.SOLVED, solution.x, solutions[-1].x)
+            solution = replace(solution, x=x)
+        solutions.append(solution)
         lower, upper = _active_bounds(problem, solutions[-1], tolerance)
         A = jnp.concatenate([A, J])
         b = jnp.concatenate([b, matmul(J, solutions[-1].x)])

@@ -20,6 +20,7 @@ from jaxsim.synthesis.clasps import Clasped
 from jaxsim.synthesis.configuration import Configuration
 from jaxsim.synthesis.contact_forces import EDGES, ContactModes, contact_modes
 from jaxsim.synthesis.holds import ActiveGrips
+from jaxsim.synthesis.levels import solve_problem
 from jaxsim.synthesis.motor_torques import TorqueAim
 from jaxsim.synthesis.problem import (
     Linearised,
@@ -138,7 +139,7 @@ def attempts(conf, state, tasks, aim: TorqueAim, outside, unit, config) -> Attem
         linear, touch, problem = problem_now(conf, linear, bears, blocked, aim, unit, config)
         more = problem.b.shape[0] - last.equality.shape[0]  # rows of ``Tasks.fixed``
         start = replace(last, equality=jnp.pad(last.equality, (0, more)))
-        solution = qp.solve(problem, start, config.iterations, config.tolerance)
+        solution = solve_problem(problem, linear.tasks, start, config)
         missed = largest((matmul(problem.A, solution.x) - problem.b)[: last.equality.shape[0]])
         return result_of(conf, linear, touch, blocked, solution, missed, unit, config)
 

@@ -41,6 +41,8 @@ class Tasks:
     of_goal: Array | np.ndarray | None = None  # (m,) int: goal of each row; None: all of one
     apart: Array | None = None  # (ne,) bool: effectors without force, whatever they touch
     n_goals: int = field(default=1, metadata={"static": True})
+    # (m,) of each row of ``goals``, from 0 on, see ``synthesis.levels``; (): one weighted sum
+    levels: tuple[int, ...] = field(default=(), metadata={"static": True})
 
 
 def position_rows(

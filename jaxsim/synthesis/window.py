@@ -76,7 +76,7 @@ def window_attempts(conf: Configuration, bears: Array, ahead: Ahead, unit, confi
     """Function that runs one pass over a horizon, the counterpart of ``passes.attempts``.
 
     A pass is ``config.sweeps`` QPs of the whole horizon, each linearised about the plan that the
-    one before gave; the step takes the first frame.
+    one before gave; the step takes the first frame. Raises ValueError for strict priorities.
     """
     now = jnp.zeros_like(conf.v[0])
     aim = ahead.motors.aim(ahead.time, config)
@@ -95,6 +95,8 @@ def window_attempts(conf: Configuration, bears: Array, ahead: Ahead, unit, confi
         found = jax.tree.map(lambda x: x[-1], found)
         linear = _linear(conf, conf.v, now, ahead, unit, config)
         linear, touch, problem = problem_now(conf, linear, bears, blocked, aim, unit, config)
+        if linear.tasks.levels:
+            raise ValueError("strict priorities are of single steps; give window = 1")
         missed = largest((matmul(problem.A, found.u) - problem.b)[: last.equality.shape[1]])
         solution = _of_first_frame(problem, found, config)
         result = result_of(conf, linear, touch, blocked, solution, missed, unit, config)

@@ -89,6 +89,7 @@ def build(world: World, name: str, notes: tuple[str, ...] = ()) -> Scenario:
             f'{world.name}: [controller]: the scheme "per_step_optimisation" takes a controller by'
             ' goals, such as name = "balance"; for torques choose scheme = "time_stepping"'
         )
+    _check_priorities(world, controller)
     if not optimised:
         if isinstance(controller, GoalController):
             controller = _torques(world, registered)
@@ -195,6 +196,18 @@ def _torques(world: World, registered: Registered) -> GoalTorques:
 def _of_goals(world: World) -> dict[str, Any]:
     """Options of ``[world]`` for controllers by goals, whatever the scheme."""
     return {key: value for key, value in world.settings.items() if key in OF_GOALS}
+
+
+def _check_priorities(world: World, controller: Any) -> None:
+    """Raise WorldError for strict priorities of several characters or over a horizon."""
+    members = controller.members if isinstance(controller, Company) else (controller,)
+    if not any(isinstance(one, GoalController) and one.priorities for one in members):
+        return
+    place = f"{world.name}: [controller], key 'priorities'"
+    if world.companions:
+        raise WorldError(f"{place}: strict priorities are of one character; leave them out")
+    if world.settings.get("window", 1) > 1:
+        raise WorldError(f"{place}: strict priorities are of single steps; give window = 1")
 
 
 def _check_no_goals(world: World) -> None:

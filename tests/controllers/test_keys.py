@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from controllers.goals.balance import balance_machine
+from controllers.goals.machine import goal_levels
 from controllers.goals.step_to import adding_step
 from controllers.goals.tables import GOALS
 from controllers.policy.observations import OBSERVATIONS
@@ -229,6 +230,24 @@ place = [0.35, -0.15]
         scenario(file, {"controller.goal.time": 0.4})
     with pytest.raises(KeyError, match=r"there are 2 .*tables, counted"):
         scenario(file, {"controller.goal[2].time": 0.4})
+
+
+def test_strict_priorities_are_keys_of_controllers_by_goals():
+    made = scenario("push", {"controller.priorities": {"spine": 1, "com": 3}})
+    assert made.controller.priorities == (("spine", 1), ("com", 3))
+    machine = made.controller.machine
+    levels = dict(zip(machine.row_names, goal_levels(machine, dict(made.controller.priorities))))
+    assert levels["spine"] == 0 and levels["com"] == 1
+    assert {level for name, level in levels.items() if name not in ("spine", "com")} == {2}
+    for changes, message in (
+        ({"controller.priorities": {"heart": 1}}, "key 'priorities'.*goal 'heart'.*com"),
+        ({"controller.priorities": {"com": 1.5}}, "key 'priorities'.*'com' is 1.5; give 1"),
+        ({"controller.priorities": {"com": 1}, "world.window": 3}, "give window = 1"),
+    ):
+        with pytest.raises(WorldError, match=message):
+            scenario("push", changes)
+    with pytest.raises(WorldError, match="'priorities': strict priorities are of one character"):
+        scenario("holding_hands", {"controller.priorities": {"com": 1}})
 
 
 @pytest.mark.parametrize(
