@@ -3,6 +3,7 @@
     python benchmarks/maps.py                            the adult; an hour and more
     python benchmarks/maps.py --set character.build=child --strongest 400 --out runs/maps_child
     python benchmarks/maps.py --quick                    two starts of two seeds, 2 directions
+    python benchmarks/maps.py --forward --directions 4 --starts 8    forward simulation; an hour
 
 Each seed is a map of its own (``jaxsim pushmap``) in a folder under ``--out``; who is interrupted
 goes on with the same command. Intervals are 95 %: of the median by bootstrap over all starts, of
@@ -20,6 +21,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
+from benchmarks._forward import forward_table
 from benchmarks._machine import commit, machine, publish, today, versions
 from controllers.numbers import read_numbers
 from optimize.cli.shared import numbers_option, set_options, settings
@@ -103,12 +105,23 @@ def main(argv: list[str] | None = None) -> int:
     add("--strongest", type=float, default=750.0, metavar="N")
     add("--asked", type=float, default=350.0, metavar="N")
     add("--out", type=Path, default=Path("runs/maps"))
+    add("--forward", action="store_true", help="stand in forward simulation, of the first seed")
+    add("--forces", type=float, nargs="+", default=[100.0, 200.0, 300.0, 350.0], metavar="N")
     add("--record", action="store_true", help="append to benchmarks/RESULTS.md")
     add("--quick", action="store_true")
     args = parser.parse_args(argv)
     if args.quick:
         args.seeds, args.starts, args.directions = args.seeds[:2], 2, 2
+        args.forces = args.forces[:1]
         args.resolution, args.strongest, args.out = 200.0, 400.0, args.out / "quick"
+    command = shlex.join(["python", "benchmarks/maps.py", *(argv or sys.argv[1:])])
+    if args.forward:
+        with session(None, "float32", cpu_devices=cores()):
+            found = forward_table(
+                args.forces, args.directions, args.starts, args.seeds[0], settings(args.set)
+            )
+        publish(_section("Forward simulation", command, found), args.record and not args.quick)
+        return 0
     options = MapOptions(
         set=settings(args.set) or None,
         numbers=None if args.numbers is None else read_numbers(args.numbers),
@@ -121,12 +134,16 @@ def main(argv: list[str] | None = None) -> int:
     )
     with session(None, "float32", cpu_devices=cores()):
         found, force = tolerated(made(args.out, options, args.seeds), options)
-    command = shlex.join(["python", "benchmarks/maps.py", *(argv or sys.argv[1:])])
-    text = f"## Push maps of {len(args.seeds)} seeds\n\n    {command}\n\n```text\n"
-    text += report(found, force, args.asked)
-    text += f"\n```\n\n{machine()}, {versions(jax)}, commit {commit()}, {today()}.\n"
+    text = f"```text\n{report(found, force, args.asked)}\n```"
+    text = _section(f"Push maps of {len(args.seeds)} seeds", command, text)
     publish(text, args.record and not args.quick)
     return 0
+
+
+def _section(title: str, command: str, text: str) -> str:
+    """Section with its command, machine and versions."""
+    where = f"{machine()}, {versions(jax)}, commit {commit()}, {today()}."
+    return f"## {title}\n\n    {command}\n\n{text}\n\n{where}\n"
 
 
 if __name__ == "__main__":
