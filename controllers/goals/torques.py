@@ -159,7 +159,7 @@ class GoalTorques(Wrapped):
                 inner=inner,
                 solver=after.solver,
                 count=jnp.asarray(0),
-                torque=after.solver.torque,
+                torque=after.solver.motors.torque,
                 velocity=after.qd,
                 unsolved=memory.unsolved + (info.status != Status.OK),
             )

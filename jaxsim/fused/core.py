@@ -13,6 +13,9 @@ from jaxsim.fused.errors import FusedUnavailable
 
 _LIBRARIES = {"linux": "libdrjit-core.so", "darwin": "libdrjit-core.dylib"}
 _LLVM = 2  # Dr.Jit's number for this back end
+# LLVM takes gathers of AVX2 apart, a branch a lane, unless they count as fast: a kernel of per-step
+# optimisation of a human then compiles for over ten minutes in the place of three.
+_GATHERS = b",+fast-gather"
 
 
 class Core:
@@ -28,6 +31,9 @@ class Core:
         self.set_target.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_uint]
         self.set_target.restype = None
         self.most = self.width()  # before any of it is changed
+        features = self.features()
+        if b"+avx2" in features and _GATHERS not in features:
+            self.set_target(self.cpu(), features + _GATHERS, self.most)
         self._push = library["_Z17jit_var_mask_push10JitBackendj"]
         self._pop = library["_Z16jit_var_mask_pop10JitBackend"]
         self._push.argtypes, self._pop.argtypes = [ctypes.c_int, ctypes.c_uint], [ctypes.c_int]

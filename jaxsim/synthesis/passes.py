@@ -173,18 +173,18 @@ def problem_now(
 
     bears (nv,) bool: stops that pushed in the step before.
     """
-    near, slow, held, clasped = config.touch_distance, config.slip_speed, None, None
+    near, slow, grips, clasped = config.touch_distance, config.slip_speed, None, None
     if conf.holds is not None:
-        held = conf.holds.granted(linear.tasks.hold, conf.position)
+        grips = conf.holds.granted(linear.tasks.hold, conf.position)
     if conf.clasps is not None:
         clasped = conf.clasps.granted(linear.tasks.clasp, conf)
     apart = linear.tasks.apart
     none = blocked.contacts if apart is None else blocked.contacts | apart
-    modes = contact_modes(conf, near, slow, config.dt, none, linear.tasks.grip, held)
+    modes = contact_modes(conf, near, slow, config.dt, none, linear.tasks.grip, grips)
     motion = with_contacts(conf, linear.motion, modes, unit, clasped)
-    linear = replace(linear, motion=motion, held=held, clasped=clasped)
+    linear = replace(linear, motion=motion, held=grips, clasped=clasped)
     motors = aim.range(conf.model.topology, conf.model.torque_limit, modes.on, config)
-    touch = Touch(modes, stops(conf, bears, blocked, motors, unit, config), held, clasped)
+    touch = Touch(modes, stops(conf, bears, blocked, motors, unit, config), grips, clasped)
     problem = step_problem(conf, linear, modes, touch.stops, aim.target, config, unit)
     return linear, touch, problem
 
