@@ -1,5 +1,6 @@
 """The controller ``climb``, from its table."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import jax
@@ -11,7 +12,7 @@ from controllers.goals.climb import ROLES, climb_machine
 from controllers.goals.climbing_moves import DEPTH, LIMBS, Limbs, first_holds, holding
 from controllers.goals.climbing_state import Climb, Pace
 from controllers.goals.registered import GoalKeys, goal_controller, read_name
-from controllers.goals.starts import check_free
+from controllers.goals.starts import check_free, intersections
 from controllers.registry import Registered, Setup
 from jaxsim.characters.standing import effectors_of
 from jaxsim.dynamics.effectors import Effectors
@@ -20,6 +21,7 @@ from jaxsim.dynamics.jacobians import center_of_mass
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.io.keys import Keys, reads
 from jaxsim.io.toml_table import Table
+from jaxsim.io.world import Hold
 from jaxsim.math.safe import safe_norm
 from jaxsim.model import Model, ModelError, State, Topology
 from jaxsim.model.part import main_part
@@ -29,6 +31,7 @@ from jaxsim.synthesis.surroundings import frames
 
 LOWEST = 1.05  # of the centre of mass at the start, in its height as the body stands
 DEPTH_AT_START = 0.28  # inverse kinematics knows nothing of the wall: nearer, the head is in it
+FURTHER_OUT = np.arange(0.30, 0.46, 0.02)  # where a hold would be inside of the body there
 FLAT = 0.1  # holds that are further than this from the plane of the first are on no one wall [m]
 
 
@@ -69,16 +72,22 @@ def climb(keys: ClimbKeys, setup: Setup) -> Registered:
     limbs = Limbs.of(body, points)
     numbers = (wall.pos, wall.frame, wall.origin, [np.sin(way), np.cos(way)])
     numbers = [jnp.asarray(x, body.mass.dtype) for x in numbers]
-    q, start, slack, away = set_out(body, points, limbs, setup.state.q[part.q], *numbers, grips)
+
+    def begun(depth: float) -> tuple[State, Climb, Array, Array]:
+        q = setup.state.q[part.q]
+        q, *more = set_out(body, points, limbs, q, *numbers, grips, depth)
+        return setup.state.replace(q=setup.state.q.at[part.q].set(q)), *more
+
+    state, start, slack, away = begun(DEPTH_AT_START)
     if grips is None and not slack > 0:
         raise table.error(
             "finds no four holds to begin on within reach of hands and feet; give the wall more, or"
             " another seed, or say which with begin = { leftHand = ... }",
             "name",
         )
-    state = setup.state.replace(q=setup.state.q.at[part.q].set(q))
     chosen = [world.holds[k] for k in np.asarray(start.asked)]
-    far = np.asarray(away, float) - np.array([hold.reach for hold in chosen])
+    reach = np.array([hold.reach for hold in chosen])
+    far = np.asarray(away, float) - reach
     if not far.max() <= 0:
         k = _outlier(np.asarray(wall.pos)[np.asarray(start.asked)])
         raise ModelError(
@@ -86,7 +95,16 @@ def climb(keys: ClimbKeys, setup: Setup) -> Registered:
             f" theirs: one of them misses its hold by {far.max():.2f} m; begin on other holds, or"
             " give more of them"
         )
-    _check_free(setup, state, wall)
+    holds, ends = _holds(world.holds, wall), _ends(top)
+    if any(intersections(setup, state, holds, ends)):
+        others = (begun(float(depth)) for depth in FURTHER_OUT)
+        free = (
+            (at, climb)
+            for at, climb, _, away in others
+            if (np.asarray(away) <= reach).all() and not any(intersections(setup, at, holds, ends))
+        )
+        state, start = next(free, (state, start))
+        check_free(setup, state, holds, ends)
     machine = climb_machine([part.topology.joint_names[j] for j in hinges(part.topology)], start)
     return replace(goal_controller(machine, GoalKeys(table=table), setup, ROLES), state=state)
 
@@ -215,14 +233,16 @@ def _begin(table: Table | None, setup: Setup) -> Array | None:
     return jnp.asarray(held)
 
 
-def _check_free(setup: Setup, state: State, wall: Wall) -> None:
-    """Raise ModelError for a hold that goes through the body, but for what holds it."""
-    top = setup.model.topology
-    holds = [
+def _holds(holds: Sequence[Hold], wall: Wall) -> list[tuple[str, np.ndarray, np.ndarray]]:
+    """Name, place (3,) and half (3,) of each hold, for ``check_free``."""
+    return [
         (hold.name, place, hold.shape.size[2] * rot[:, 0])
-        for hold, place, rot in zip(setup.world.holds, wall.pos, wall.rot)
+        for hold, place, rot in zip(holds, wall.pos, wall.rot)
     ]
+
+
+def _ends(top: Topology) -> set[int]:
+    """Links near to the ends of the limbs, which may intersect holds."""
     ends = {top.part(limb) for limb in LIMBS}
     ends |= {k for k, parent in enumerate(top.link_parent) if parent in ends}
-    ends |= {top.link_parent[top.part(hand)] for hand in HANDS}
-    check_free(setup, state, holds, ends)
+    return ends | {top.link_parent[top.part(hand)] for hand in HANDS}

@@ -1,6 +1,6 @@
 """Starts other than named poses: hanging from a bar."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -73,15 +73,17 @@ def check_free(
 
     holds: (name, place (3,), half of a bar (3,) [m]).
     """
+    for name, through, depth in intersections(setup, state, holds, but):
+        raise ModelError(f"hold {name!r} goes {depth:.2f} m deep through {through!r}")
+
+
+def intersections(
+    setup: Setup, state: State, holds: Sequence[tuple[str, np.ndarray, np.ndarray]], but: set[int]
+) -> Iterator[tuple[str, str, float]]:
+    """Iterate over holds inside of links: hold, link, depth [m]; arguments of ``check_free``."""
     submodel = main_part(setup.model.topology)
     body = submodel.of(setup.model)
-
-    @jax.jit
-    def poses(body: Model, state: State) -> tuple[Array, Array]:
-        kin = forward_kinematics(body, state.q[submodel.q], state.qd[submodel.dofs])
-        return shape_poses(body, kin)
-
-    pos, rot = map(np.asarray, poses(body, state))
+    pos, rot = map(np.asarray, _shape_poses(body, state.q[submodel.q], state.qd[submodel.dofs]))
     for name, place, end in holds:
         points = place + np.linspace(-1.0, 1.0, 201 if end.any() else 1)[:, None] * end
         for s, link in enumerate(body.topology.shape_link):
@@ -90,7 +92,10 @@ def check_free(
             local = (points - pos[s]) @ rot[s]
             inside = body.topology.shape_record(s).depth(np.asarray(body.shape_size[s]), local)
             if inside.max() > 0:
-                through = body.topology.link_names[link]
-                raise ModelError(
-                    f"hold {name!r} goes {inside.max():.2f} m deep through {through!r}"
-                )
+                yield name, body.topology.link_names[link], float(inside.max())
+
+
+@jax.jit
+def _shape_poses(body: Model, q: Array, qd: Array) -> tuple[Array, Array]:
+    """Positions (ns, 3) and rotations (ns, 3, 3) of the shapes of a body."""
+    return shape_poses(body, forward_kinematics(body, q, qd))

@@ -10,6 +10,8 @@ import pytest
 
 import optimize.scenarios.find
 from controllers.goals.climbing_goals import CLEAR, clear_of_wall
+from controllers.goals.climbing_moves import LIMBS
+from controllers.goals.registered_climb import DEPTH_AT_START
 from controllers.goals.sensors import pendulum_time
 from jaxsim.io.toml_table import WorldError
 from jaxsim.model import ModelError
@@ -126,6 +128,21 @@ def test_a_bar_through_the_body_at_the_start_is_told(tmp_path):
     path = written(tmp_path, *ON_FOUR, ("[[fixed]]", BAR.format(0.44)))
     with pytest.raises(ModelError, match=r"hold 'bar' goes .* m deep through '(chest|abdomen)'"):
         scenario(path)
+
+
+@pytest.mark.parametrize("seed", [2, 46])
+def test_it_begins_further_out_where_a_hold_would_be_inside_the_body(seed):
+    """An upper arm and the head, of a climber at ``DEPTH_AT_START``."""
+    made = scenario("climb", {"wall.seed": seed})
+    climb = made.controller.variables
+    scheme = made.scheme
+    obs = scheme.observe(made.model, scheme.init(made.model, made.state))
+    out = (obs.com - climb.origin) @ climb.frame[2] / climb.limbs.height
+    assert DEPTH_AT_START + 0.01 < out < 0.45
+    hands = obs.conf.position[np.array(scheme.holds.grippers)]
+    names = [scheme.effectors.group_names.index(limb) for limb in LIMBS]
+    there = made.model.shape_pos[np.array(scheme.holds.shapes)[np.asarray(climb.asked)]]
+    assert np.linalg.norm(hands[np.array(names)] - there, axis=1).max() < 0.06
 
 
 def test_it_begins_on_the_holds_that_are_named(tmp_path):
