@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
         ("qp.py --warm", "| seed | cold, mean / slowest | warm, mean / slowest | of the slowest |"),
         ("responses.py", "| goal  | time [s] | priority |"),
         ("schemes.py", "| scheme     | step [ms] |"),
+        ("starts.py", "| scene    | passed "),
         ("synthesis.py", "| batch | backend |"),
         ("synthesis.py --scene holding_hands --limits with", "| batch | backend |"),
         ("throughput.py", "| batch | engine "),
