@@ -111,3 +111,13 @@ def test_a_known_place_is_written_without_being_read():
     written = set(re.findall(r"store <\d+ x \w+> \S+, ptr (%\w+),", ir)) & known
     assert len(written) > N and len(read) > N
     assert not read & written
+
+
+def test_gathers_of_avx2_stay_instructions():
+    """LLVM takes them apart on some processors, a branch a lane: large kernels do not compile."""
+    fuse(jnp.sin)(np.ones(3))  # Dr.Jit is there
+    library = core()
+    if library is None:
+        pytest.skip("Dr.Jit's library lacks the functions")
+    features = library.features().split(b",")
+    assert (b"+fast-gather" in features) == (b"+avx2" in features)
