@@ -58,6 +58,11 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatabl
 gc.set_threshold(10_000, 10, 10)
 
 
+def pytest_collection_modifyitems(items):
+    """The file that takes longest comes first: in the end no worker is left alone with it."""
+    items.sort(key=lambda item: item.path.name != "test_guides.py")
+
+
 def pytest_collection_finish():
     """What is imported stays."""
     gc.freeze()
