@@ -25,8 +25,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 SHORT := tests/fused tests/simulation/test_backends.py tests/simulation/test_health.py \
   tests/solvers/test_qp.py tests/solvers/test_adaptive.py \
-  tests/synthesis/test_synthesizer.py tests/optimize/cli/test_cli.py tests/optimize/tuning/test_tune.py \
-  tests/test_project.py
+  tests/synthesis/test_synthesizer.py tests/optimize/cli/test_cli.py tests/test_project.py
 
 # Tests and notebooks start Python many times: packages that are compiled anew at each start take
 # over two seconds more for JAX alone.

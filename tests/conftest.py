@@ -25,6 +25,7 @@ for _name, _value in (
     ("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3"),
     ("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1"),
     ("XLA_FLAGS", _flags),
+    ("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0"),  # lines in HLO cost a tenth of the time of tracing
     ("NPROC", "8"),  # whatever comes first: with two threads XLA can wait for itself for ever
     ("OPENBLAS_NUM_THREADS", "1"),  # see ``jaxsim.threads``; workers share the cores
 ):
