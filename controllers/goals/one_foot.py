@@ -20,6 +20,8 @@ from jaxsim.model.roles import FEET
 from jaxsim.synthesis.observation import EffectorObservation
 
 RELAXED = 0.02  # a smaller load can be lifted [body weights]
+BEARS = 0.1  # a larger load of the free foot ends the pose [body weights]
+COM = 15.0  # weight of the centre of mass: with 5 some starts stay beside the foot for ever
 CENTERED = 0.03  # the centre of mass is over a foot's middle [m]
 CRANE = (  # a hinge of this link, about which axis of the body, by how much [deg]
     ("rightThigh", -LEFT, 75.0),
@@ -53,10 +55,10 @@ def one_foot_machine(pose_deg: Mapping[str, float], stance: str = "leftFoot") ->
     def not_there(obs: EffectorObservation, _):
         return safe_norm(obs.conf.com[:2] - over_stance(obs, _)) > CENTERED
 
-    def loaded(obs: EffectorObservation, _):
-        return obs.load(obs.group(FEET[swing])) > RELAXED
+    def bears(obs: EffectorObservation, load: float):
+        return obs.load(obs.group(FEET[swing])) > load
 
-    balance = {"com": 5.0, "spine": 70.0, "damping": 0.5, "sole": SOLE}
+    balance = {"com": COM, "spine": 70.0, "damping": 0.5, "sole": SOLE}
     variables = replace(no_step(Gait(), swing), stepping=jnp.asarray(True))
     return GoalMachine(
         goals=(
@@ -69,13 +71,13 @@ def one_foot_machine(pose_deg: Mapping[str, float], stance: str = "leftFoot") ->
         ),
         states={
             "shift": GoalState(balance, not_there),
-            "relax": GoalState({**balance, "relax": 1.0}, loaded),
+            "relax": GoalState({**balance, "relax": 1.0}, lambda obs, _: bears(obs, RELAXED)),
             "pose": GoalState(
                 {**balance, "pose": 1.0},
-                lambda obs, _: jnp.asarray(True),
+                lambda obs, _: ~bears(obs, BEARS),
                 lifts=lambda obs, _: jnp.asarray(obs.group(FEET[swing])),
             ),
         },
-        transitions={"shift": ("relax",), "relax": ("pose",)},
+        transitions={"shift": ("relax",), "relax": ("pose",), "pose": ("shift",)},
         variables=variables,
     )
