@@ -48,7 +48,7 @@ short: $(VENV)/.installed-dev
 	$(PYTEST) $(SHORT) $(ARGS)
 
 test-cuda-emulated: $(VENV)/.installed-dev
-	$(PYTEST) -p tests.cuda_emulation.plugin tests/cuda_emulation tests/fused/test_rows.py \
+	$(PYTEST) --dist load -p tests.cuda_emulation.plugin tests/cuda_emulation tests/fused/test_rows.py \
 	  tests/fused/test_primitives.py tests/fused/test_fuse.py $(ARGS)
 
 compat:
