@@ -59,7 +59,7 @@ def starts_of(name: str, count: int, seed: int) -> Starts:
         scenes = [scenario(name, shaken(seed + k, scene)) for k in range(count)]
         both = [(one.state, one.model.drive) for one in scenes]
         return Starts(scene, *jax.tree.map(lambda *x: np.stack(x), *both))
-    state = start_states(scene.model, scene.state, count, seed)
+    state = start_states(scene.model, scene.state, count, seed, scheme=scene.scheme)
     return Starts(scene, state)
 
 

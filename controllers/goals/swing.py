@@ -4,7 +4,7 @@ Source: Jain, Ye, Liu (2009), section 6.3.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -13,9 +13,10 @@ from jax import Array
 
 from controllers.goals import tasks as goals
 from controllers.goals.machine import GoalMachine, GoalState
+from controllers.goals.sensors import pendulum_time
 from controllers.goals.tasks import Goal
 from jaxsim.math.rotation import cross
-from jaxsim.math.safe import safe_normalize
+from jaxsim.math.safe import safe_norm, safe_normalize
 from jaxsim.model.roles import HANDS
 from jaxsim.synthesis.observation import EffectorObservation
 
@@ -25,10 +26,16 @@ UP = np.array([0.0, 0.0, 1.0])
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Swing:
-    """Numbers of a swing. Fields may be arrays: a search may change them."""
+    """Numbers of a swing, and the memory of its direction.
+
+    Fields may be arrays: a search may change them.
+    """
 
     faster: Array | float = 1.0  # gain of speed requested of the centre of mass [m/s]
     threshold: Array | float = 0.5  # angle beyond which the body swings passively [rad]
+    lasts: Array | float = 1.5  # least duration of a direction [sqrt(length / g)]
+    forward: Array | float = 0.0  # 1 on the way forward, -1 back, 0 at the start
+    turned: Array | float = -np.inf  # last change of direction [s]
 
 
 @dataclass(frozen=True)
@@ -38,6 +45,7 @@ class Hang:
     angle: Array  # () of the centre of mass about the hands, 0 below them, forward positive [rad]
     way: Array  # (3,) unit: along the circle, forward where it hangs
     speed: Array  # () of the centre of mass along that [m/s]
+    length: Array  # () of the centre of mass from the line between the hands [m]
 
 
 def hang(obs: EffectorObservation) -> Hang:
@@ -52,16 +60,33 @@ def hang(obs: EffectorObservation) -> Hang:
     way = safe_normalize(cross(safe_normalize(arm), across))
     forward = cross(across, jnp.asarray(UP, arm.dtype))
     angle = jnp.arctan2(jnp.sum(arm * forward), -arm[2])
-    return Hang(angle, way, jnp.sum(obs.com_velocity * way))
+    return Hang(angle, way, jnp.sum(obs.com_velocity * way), safe_norm(arm))
+
+
+def turned(obs: EffectorObservation, swing: Swing) -> Swing:
+    """Update the direction: that of the centre of mass, unless it has turned just before.
+
+    A body at rest trembles. Each half swing takes pi sqrt(length / g); a change of direction after
+    less than ``Swing.lasts`` is no swing.
+    """
+    now = hang(obs)
+    least = swing.lasts * pendulum_time(obs, now.length)
+    sign = jnp.where(now.speed >= 0, 1.0, -1.0)
+    turns = (sign != swing.forward) & (obs.time - swing.turned > least)
+    return replace(
+        swing,
+        forward=jnp.where(turns, sign, swing.forward),
+        turned=jnp.where(turns, obs.time, swing.turned),
+    )
 
 
 def faster() -> Goal:
-    """Gcv: centre of mass faster than it is by ``Swing.faster``, in its present direction."""
+    """Gcv: centre of mass faster than it is by ``Swing.faster``, in the direction of the swing."""
 
     def rows(obs: EffectorObservation, swing: Swing):
         now = hang(obs)
-        wanted = now.speed + jnp.where(now.speed >= 0, swing.faster, -swing.faster)
-        return -wanted[None], (now.way @ obs.conf.com_jacobian)[None]
+        target = now.speed + swing.forward * swing.faster
+        return -target[None], (now.way @ obs.conf.com_jacobian)[None]
 
     return Goal("faster", "com", rows, "velocity")
 
@@ -100,8 +125,8 @@ def swing_machine(
             goals.pose("pose", tuple(joints), lambda obs, _: jnp.asarray(target, obs.conf.q.dtype)),
         ),
         states={
-            "trySwing": GoalState({"damping": 0.1, "faster": 4.0, "pose": 0.0}, inside),
-            "passiveSwing": GoalState({"damping": 0.1, "as_fast": 4.0, "pose": 0.0}, outside),
+            "trySwing": GoalState({"damping": 0.1, "faster": 4.0, "pose": 0.0}, inside, turned, turned),
+            "passiveSwing": GoalState({"damping": 0.1, "as_fast": 4.0, "pose": 0.0}, outside, turned, turned),
         },
         transitions={"trySwing": ("passiveSwing",), "passiveSwing": ("trySwing",)},
         variables=swing,

@@ -112,6 +112,10 @@ class Scheme:
         """Submodel of each character that the scheme simulates."""
         return (main_part(model.topology),)
 
+    def grip_points(self, model: Model, state: State) -> Callable[[Array], Array] | None:
+        """Function from q to the points (n, 3) that grip a hold at a state [m]; None without."""
+        return None
+
     def check(self, model: Model) -> None:
         """Raise for numbers that are out of their range or do not fit the model."""
 

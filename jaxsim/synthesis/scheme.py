@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -122,6 +123,24 @@ class PerStepOptimisation(SynthesisConfig, Scheme):
             hold = holds.in_reach(self.effectors.positions(at))
         own = begin(body, self.effectors, own, self.unit, self, around, holds, hold)
         return state.replace(solver=own.solver)
+
+    def grip_points(self, model: Model, state: State) -> Callable[[Array], Array] | None:
+        """Function from q to the points (n, 3) that grip a hold at a state [m]; None without.
+
+        The state has values, as n depends on it.
+        """
+        holds, part = self._holds(model, state, None), main_part(model.topology)
+        if holds is None:
+            return None
+
+        @jax.jit
+        def positions(q: Array) -> Array:
+            kin = forward_kinematics(part.of(model), q[part.q], state.qd[part.dofs])
+            return self.effectors.positions(kin)
+
+        grips = np.asarray(holds.in_reach(positions(state.q))) != NO_HOLD
+        points = holds.grippers[grips]
+        return (lambda q: positions(q)[points]) if len(points) else None
 
     def _holds(self, model: Model, state: State, grips: Grips | None) -> HoldsNow | None:
         """Holds at the state's time, with their grips; None without holds."""

@@ -11,6 +11,7 @@ from numpy.random import Generator
 from jaxsim.collision.contacts import lowest_point
 from jaxsim.dynamics.kinematics import forward_kinematics, integrate
 from jaxsim.model import Model, State
+from jaxsim.simulation.scheme import Scheme
 
 # deviations of a start's joints [rad], [rad/s]: of tuning, sweeps, verdicts and maps alike
 ANGLE, RATE = 0.02, 0.1
@@ -27,20 +28,27 @@ def start_states(
     count: int,
     seed: int,
     spread: tuple[float, float] = (ANGLE, RATE),
+    scheme: Scheme | None = None,
 ) -> State:
     """Starts (``count``) with a leading axis: ``standing`` first, then with normal deviations.
 
-    The joints of the character deviate within their limits, and so do their velocities; its lowest
-    point stays as high as it was. spread: standard deviations of the two [rad], [rad/s]. The joints
-    of roots stay as they are.
+    The joints of the character deviate within their limits, and so do their velocities. Its root
+    moves so that the middle of the points that grip a hold stays in place; without a ``scheme`` in
+    which points grip, so that the lowest point stays as high as it was. spread: standard deviations
+    of the two [rad], [rad/s].
     """
-    return start_maker(model, standing, count, spread)(jax.random.key(seed))
+    return start_maker(model, standing, count, spread, scheme)(jax.random.key(seed))
 
 
 def start_maker(
-    model: Model, standing: State, count: int, spread: tuple[float, float] = (ANGLE, RATE)
+    model: Model,
+    standing: State,
+    count: int,
+    spread: tuple[float, float] = (ANGLE, RATE),
+    scheme: Scheme | None = None,
 ) -> Callable[[Array], State]:
     """Compiled function from a random key to ``start_states``."""
+    grips = None if scheme is None else scheme.grip_points(model, standing)
     top = model.topology
     links = top.main_links
     root = np.isin(np.asarray(top.dof_joint), top.root_joints) | ~links[np.asarray(top.dof_link)]
@@ -59,7 +67,10 @@ def start_maker(
         q = integrate(model, standing.q, turn, jnp.ones((), dtype))
         bounds = model.joint_lower[hinges], model.joint_upper[hinges]
         q = q.at[at].set(jnp.clip(q[at], *bounds))
-        if top.root_height is not None:
+        if grips is not None and top.joint_kinds[top.root_joints[0]] == "free":
+            place = top.q_start[top.root_joints[0]] + np.arange(3)
+            q = q.at[place].add(jnp.mean(grips(standing.q) - grips(q), axis=0))
+        elif top.root_height is not None:
             q = q.at[top.root_height].add(low(standing.q) - low(q))
         return standing.replace(q=q, qd=standing.qd + rate)
 
