@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from controllers.goals.account import takes_steps
+from controllers.goals.dodge import FIST, STRUCK, capsules
 from controllers.goals.swing import hang
 from jaxsim.characters.standing import above_standing
 from jaxsim.model.part import character_parts
@@ -19,6 +20,7 @@ Frames = dict[str, np.ndarray]  # by name (n, frames, ...)
 SWUNG = 60.0  # a swing is to get beyond this angle [deg]
 LIFTED = 0.1  # the free foot is so high in the last second [m]
 BENT = (75.0, 105.0)  # and its knee bent so far [deg]
+DOWN = -0.3  # a head so far below its height in standing has fallen [m]
 LOST = 1.5  # who is so far below the start is gone [m]
 ALARMS, FALLS = 4.5, 9.0  # the cabin is shaken, and its floor falls away, from then on [s]
 CLASPED = 100  # frames in which hands hold each other
@@ -52,8 +54,8 @@ def why_one_foot(scene: Scenario, seen: Frames) -> list[str]:
     for k, phase in enumerate(seen["phase"]):
         last, off = names[phase[-1]], np.linalg.norm(seen["off"][k, -1])
         since, lifted = seen["since"][k, -1], seen["lifted"][k, -100:].min()
-        if seen["head"][k].min() < -0.3:
-            at = int(np.argmax(seen["head"][k] < -0.3))
+        if seen["head"][k].min() < DOWN:
+            at = int(np.argmax(seen["head"][k] < DOWN))
             causes.append(f"falls: in {names[phase[at]]} after {time(scene, at)}")
         elif last != "pose":
             causes.append(f"stays in {last}: from {since:.2f} s on, {off:.3f} m off the foot")
@@ -162,6 +164,51 @@ def why_holding_hands(scene: Scenario, seen: Frames) -> list[str]:
     return causes
 
 
+def see_ball(scene: Scenario, sample: Any) -> dict[str, Any]:
+    """Distance of the ball from the body, and the head's height."""
+    obs, top = sample.obs, sample.model.topology
+    ball = scene.controller.objects.at(obs.time, sample.model.gravity)
+    body = [part for _, part in capsules(obs, range(top.n_links))]
+    away = jnp.stack([part.distance(ball.position[0]) for part in body]) - ball.radius[0]
+    heads = above_standing(sample.model)(obs.kin.com)[None]
+    return common(scene, sample) | {"clear": jnp.min(away), "heads": heads}
+
+
+def see_strike(scene: Scenario, sample: Any) -> dict[str, Any]:
+    """Distance of the other's hands from head and chest, and heights of both heads."""
+    model, com, obs = sample.model, sample.obs.kin.com, sample.obs.of(0)
+    other = obs.company[1]
+    hands = np.flatnonzero(np.any([other.effectors.of(name) for name in HANDS], axis=0))
+    body = [part for _, part in capsules(obs, obs.conf.model.topology.parts(STRUCK))]
+    away = jnp.stack([part.distance(other.position[hand]) for part in body for hand in hands])
+    heads = jnp.stack(
+        [
+            above_standing(part.of(model))(com[part.links])
+            for part in character_parts(model.topology)
+        ]
+    )
+    return common(scene, sample) | {"clear": jnp.min(away) - FIST, "heads": heads}
+
+
+def why_dodge(scene: Scenario, seen: Frames) -> list[str]:
+    """Causes of failure: who is hit, or falls."""
+    causes = []
+    for clear, heads, com in zip(seen["clear"], seen["heads"], seen["com"]):
+        moved = np.round(com[:, :2] - com[0, :2], 2)
+        if clear.min() <= 0:
+            at = int(np.argmin(clear))
+            causes.append(
+                f"hit: after {time(scene, at)}, {-1000 * clear[at]:.0f} mm deep, moved by"
+                f" {moved[at].tolist()} m"
+            )
+        elif (heads < DOWN).any():
+            low = (heads < DOWN).any(axis=1)
+            causes.append(f"falls: after {time(scene, int(np.argmax(low)))}")
+        else:
+            causes.append("")
+    return causes
+
+
 def time(scene: Scenario, frame: int) -> str:
     """Time of a frame, as text."""
     return f"{frame * float(scene.scheme.dt):.2f} s"
@@ -173,4 +220,7 @@ JUDGES: dict[str, tuple[Callable, Callable]] = {
     "swing_stiff": (see_swing, why_swing),
     "cable_car": (see_cable_car, why_cable_car),
     "holding_hands": (see_holding_hands, why_holding_hands),
+    "dodge_tennis_ball": (see_ball, why_dodge),
+    "dodge_harmful_ball": (see_ball, why_dodge),
+    "dodge_hand": (see_strike, why_dodge),
 }

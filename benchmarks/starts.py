@@ -7,7 +7,9 @@
 
 Starts are those of ``jaxsim sweep --starts``: joints off by 0.02 rad and 0.1 rad/s, of
 ``holding_hands`` the adult's. Each start of ``cable_car`` has its own shaking, as in
-cable_car.py, and each of ``climb`` its own wall. One program runs all starts of a scene. See
+cable_car.py, each of ``climb`` its own wall, each of ``dodge_tennis_ball`` and
+``dodge_harmful_ball`` its own ball (``thrown``), each of ``dodge_hand`` its own heading, so that the
+other strikes from any side. One program runs all starts of a scene. See
 benchmarks/README.md.
 """
 
@@ -19,14 +21,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from benchmarks._machine import commit, machine, publish, table, today, versions
 from benchmarks._starts import JUDGES, Frames
 from benchmarks.cable_car import shaken
+from controllers.goals.dodge import capsules
+from controllers.goals.sensors import Objects
 from jaxsim.fused import fuse
 from jaxsim.fused.fuse import BACKENDS
 from jaxsim.io.toml_table import WorldError
+from jaxsim.math.rotation import quat_multiply
 from jaxsim.model import ModelError
 from jaxsim.simulation.rollout import advance, begin
 from optimize.problems.starts import ANGLE, RATE, spread_text, start_states
@@ -36,20 +42,43 @@ from optimize.scenarios.scenario import Scenario
 from optimize.session import session
 
 EVERY = 100  # frames of a call
+HEIGHTS, ASIDE = (0.9, 1.7), 0.1  # where balls are aimed: height, deviation to the sides [m]
+STEEP, LOWEST = (0.0, 0.6), 0.3  # falling angles of balls there [rad], least height of a throw [m]
+ROWS = 200  # points of a path
 HEAD = ["scene", "passed", "share, 95% by Wilson", "frames not solved", "why others failed"]
 
 
 @dataclass(frozen=True)
+class Ball:
+    """Ranges of speed [m/s] and time of arrival [s] of balls."""
+
+    speed: tuple[float, float]
+    arrives: tuple[float, float]
+
+
+BALLS = {
+    "dodge_tennis_ball": Ball((7.0, 10.0), (0.7, 1.0)),
+    "dodge_harmful_ball": Ball((4.0, 7.0), (0.9, 1.2)),
+}
+
+
+@dataclass(frozen=True)
 class Starts:
-    """Scene, with states (n, ...) and drives of the model, if any, (n, ...) to start from."""
+    """Scene, with states (n, ...) to start from, and what else differs."""
 
     scene: Scenario
     state: Any
-    drive: Any = None
+    drive: Any = None  # (n, ...) of the model
+    objects: Any = None  # (n, ...) that fly
 
-    def model(self, drive: Any) -> Any:
-        """Model of one start."""
-        return self.scene.model if drive is None else replace(self.scene.model, drive=drive)
+    def one(self, drive: Any, objects: Any) -> Scenario:
+        """Scene of one start."""
+        scene = self.scene
+        if drive is not None:
+            scene = replace(scene, model=replace(scene.model, drive=drive))
+        if objects is not None:
+            scene = replace(scene, controller=replace(scene.controller, objects=objects))
+        return scene
 
 
 def starts_of(name: str, count: int, seed: int) -> Starts:
@@ -60,30 +89,75 @@ def starts_of(name: str, count: int, seed: int) -> Starts:
         both = [(one.state, one.model.drive) for one in scenes]
         return Starts(scene, *jax.tree.map(lambda *x: np.stack(x), *both))
     state = start_states(scene.model, scene.state, count, seed, scheme=scene.scheme)
-    return Starts(scene, state)
+    random = np.random.default_rng(seed)
+    if name in BALLS:
+        return Starts(scene, state, objects=thrown(scene, BALLS[name], count, random))
+    return Starts(scene, facing(scene, state, random) if name == "dodge_hand" else state)
+
+
+def thrown(scene: Scenario, ball: Ball, count: int, random: np.random.Generator) -> Objects:
+    """Balls (count,) from all sides that would hit the body if it stood still."""
+    radius, g = float(scene.controller.objects.radius[0]), np.asarray(scene.model.gravity)
+    obs = scene.scheme.observe(scene.model, scene.scheme.init(scene.model, scene.state))
+    body = [part for _, part in capsules(obs, range(scene.model.topology.n_links))]
+    least = jax.jit(jax.vmap(lambda x: jnp.min(jnp.stack([part.distance(x) for part in body]))))
+    places, velocities = [], []
+    while len(places) < count:
+        side, steep = random.uniform(0, 2 * np.pi), random.uniform(*STEEP)
+        speed, arrives = random.uniform(*ball.speed), random.uniform(*ball.arrives)
+        level = [np.cos(side) * np.cos(steep), np.sin(side) * np.cos(steep), np.sin(steep)]
+        target = [*random.normal(0, ASIDE, 2), random.uniform(*HEIGHTS)]
+        velocity = -speed * np.array(level) - arrives * g
+        place = np.array(target) - arrives * velocity - arrives**2 / 2 * g
+        times = np.arange(0, arrives + 0.5, 0.01)[:ROWS, None]
+        path = place + times * velocity + times**2 / 2 * g
+        path = np.concatenate([path, np.repeat(path[-1:], ROWS - len(path), axis=0)])
+        if place[2] > LOWEST and np.asarray(least(path)).min() < radius:
+            places.append(place)
+            velocities.append(velocity)
+    dtype = scene.state.q.dtype
+    return Objects(
+        jnp.asarray(places, dtype)[:, None],
+        jnp.asarray(velocities, dtype)[:, None],
+        jnp.full((count, 1), radius, dtype),
+    )
+
+
+def facing(scene: Scenario, state: Any, random: np.random.Generator) -> Any:
+    """States (n, ...) of which all but the first face any direction."""
+    top, q = scene.model.topology, np.array(state.q)
+    at = top.q_start[top.root_joints[0]] + 3
+    half = random.uniform(0, np.pi, len(q)) * (np.arange(len(q)) > 0)
+    turn = np.stack([np.cos(half), 0 * half, 0 * half, np.sin(half)], axis=1)
+    q[:, at : at + 4] = jax.vmap(quat_multiply)(turn, q[:, at : at + 4])
+    return state.replace(q=jnp.asarray(q, state.q.dtype))
 
 
 def frames_of(starts: Starts, see: Callable, seconds: float, backend: str) -> Frames:
     """Values (n, frames, ...) that ``see`` takes from each sample."""
-    scene = starts.scene
+    other = starts.drive, starts.objects
 
-    def first(state, drive):
-        return begin(starts.model(drive), scene.controller, scene.scheme, state)
+    def first(state, other):
+        scene = starts.one(*other)
+        return begin(scene.model, scene.controller, scene.scheme, state)
 
-    def some(drive, carry):
+    def some(other, carry):
+        scene = starts.one(*other)
+
         def step(carry, _):
-            model = starts.model(drive)
-            state, sample = advance(model, scene.controller, scene.scheme, *carry, scene.forces)
+            state, sample = advance(
+                scene.model, scene.controller, scene.scheme, *carry, scene.forces
+            )
             return (state, sample.memory), see(scene, sample)
 
         return jax.lax.scan(step, carry, length=EVERY)
 
     run = fuse(some) if backend == "fused" else jax.jit(jax.vmap(some))
-    carry = jax.jit(jax.vmap(first))(starts.state, starts.drive)
+    carry = jax.jit(jax.vmap(first))(starts.state, other)
     parts = []
-    steps = round(seconds / float(scene.scheme.dt))
+    steps = round(seconds / float(starts.scene.scheme.dt))
     for _ in range(-(-steps // EVERY)):
-        carry, seen = run(starts.drive, carry)
+        carry, seen = run(other, carry)
         parts.append(jax.tree.map(np.asarray, seen))
     return jax.tree.map(lambda *x: np.concatenate(x, axis=1)[:, :steps], *parts)
 

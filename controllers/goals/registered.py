@@ -11,6 +11,8 @@ from controllers.goals.balance import FIRM, ROLES, balance_machine
 from controllers.goals.company import asks_for_hands, hold_hands
 from controllers.goals.controller import GoalController
 from controllers.goals.dismount import TUCKED, Dismount, dismount_machine
+from controllers.goals.dodge import STRUCK, WATCHED, dodge, hand_of_another
+from controllers.goals.dodge import flying as seen_flying
 from controllers.goals.effector_constraints import EffectorConstraint, at_once, check_constraints
 from controllers.goals.hinges import hinge_angles
 from controllers.goals.hold_on import Caution, hold_on_machine
@@ -19,8 +21,7 @@ from controllers.goals.one_foot import crane, one_foot_machine
 from controllers.goals.response import Response
 from controllers.goals.sensors import Objects
 from controllers.goals.starts import hanging
-from controllers.goals.surroundings import STRUCK, WATCHED, dodge, hand_of_another, hands_to_wall
-from controllers.goals.surroundings import flying as seen_flying
+from controllers.goals.surroundings import hands_to_wall
 from controllers.goals.swing import Swing, swing_machine
 from controllers.goals.tables import GOALS, ONSET, GoalTable, StrengthKeys, with_goals
 from controllers.goals.tasks import reach
@@ -88,8 +89,10 @@ class GoalKeys(Keys):
 class DodgeKeys(Keys):
     """Keys of ``dodge``."""
 
-    near: float = option(1.0, "distance from which it dodges", unit="m", above=0.0)
-    weight: float = option(1.0, "weight of the goal", above=0.0)
+    horizon: float = option(
+        1.5, "time before something arrives, from which on it counts", unit="s", above=0.0
+    )
+    weight: float = option(10.0, "weight of the goal", above=0.0)
     hands: bool = option(False, "dodge the nearest hand of a `[[companion]]`, not balls")
 
 
@@ -109,7 +112,10 @@ class BalanceKeys(GoalKeys):
         None, "weight of hands that reach for another's, with a `[[clasp]]`", kind=float, above=0.0
     )
     dodge: DodgeKeys | None = option(
-        None, "head and chest dodge what flies", kind=dict, entries=DodgeKeys
+        None,
+        "trunk, head, arms and thighs leave the way of what flies",
+        kind=dict,
+        entries=DodgeKeys,
     )
 
 
@@ -132,7 +138,7 @@ def balance(keys: BalanceKeys, setup: Setup) -> Registered:
                 "there are no others; give the world a [[companion]]", "hands"
             )
         seen, watched = (hand_of_another, STRUCK) if dodging.hands else (seen_flying, WATCHED)
-        machine = machine.adding(dodge(dodging.near, seen, watched), dodging.weight)
+        machine = machine.adding(dodge(dodging.horizon, seen, watched), dodging.weight)
     return goal_controller(machine, keys, setup)
 
 

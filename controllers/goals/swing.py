@@ -125,8 +125,12 @@ def swing_machine(
             goals.pose("pose", tuple(joints), lambda obs, _: jnp.asarray(target, obs.conf.q.dtype)),
         ),
         states={
-            "trySwing": GoalState({"damping": 0.1, "faster": 4.0, "pose": 0.0}, inside, turned, turned),
-            "passiveSwing": GoalState({"damping": 0.1, "as_fast": 4.0, "pose": 0.0}, outside, turned, turned),
+            "trySwing": GoalState(
+                {"damping": 0.1, "faster": 4.0, "pose": 0.0}, inside, turned, turned
+            ),
+            "passiveSwing": GoalState(
+                {"damping": 0.1, "as_fast": 4.0, "pose": 0.0}, outside, turned, turned
+            ),
         },
         transitions={"trySwing": ("passiveSwing",), "passiveSwing": ("trySwing",)},
         variables=swing,

@@ -144,9 +144,7 @@ class Problem:
     @cached_property
     def _start_maker(self):
         tree = self.scenario.tree
-        return start_maker(
-            tree["model"], tree["state"], self.trials, self.spread, tree["scheme"]
-        )
+        return start_maker(tree["model"], tree["state"], self.trials, self.spread, tree["scheme"])
 
     def starts(self, generation: int = 0) -> State:
         """Initial states of the trials, with a leading axis; before sizes of the character vary."""

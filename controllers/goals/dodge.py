@@ -1,0 +1,207 @@
+"""Goal that moves the body out of the way of what flies at it, in the time that is left.
+
+Jain, Ye, Liu (2009), section 6.1.4, maximise the distance of points of the body from the line along
+which a ball flies, without regard to when it comes. Here each ball is followed to where it passes
+each capsule of the body. Where one would be hit, all move to one side, each so fast that it is
+clear when the ball comes: the side on which the largest way is the shorter one. Balance and
+protective steps are left to the other goals of the machine.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from controllers.goals.balance import heading
+from controllers.goals.sensors import Objects, gravity
+from controllers.goals.tasks import Goal
+from jaxsim.dynamics.jacobians import point_jacobian
+from jaxsim.math.rotation import cross, quat_to_matrix, rotate
+from jaxsim.math.safe import safe_divide, safe_norm, safe_normalize, safe_sqrt
+from jaxsim.model.roles import HANDS
+from jaxsim.synthesis.observation import EffectorObservation
+
+WATCHED = ("head", "chest", "abdomen", "pelvis", "leftUpperArm", "rightUpperArm", "leftForearm",
+           "rightForearm", "leftThigh", "rightThigh")  # fmt: skip
+STRUCK = ("head", "chest")  # what leaves the way of a hand
+SLOW = 0.5  # what moves slower does not come at anybody [m/s]
+FIST = 0.06  # radius of a hand that strikes [m]
+MARGIN = 0.05  # least distance at which a ball passes [heights of the centre of mass]
+EARLY = 0.05  # the way is clear so long before the ball comes [s]
+FASTEST = 0.65  # speed at which a link leaves the way, at most [sqrt(height g)]
+PASSED = -0.03  # a ball that passed so long ago does not count [s]
+ROUNDS = 3  # of Newton's method for the time of passing
+UP = np.array([0.0, 0.0, 1.0])
+
+
+def flying(obs: EffectorObservation) -> Objects:
+    """Flying balls of the observation; raises ValueError if there are none."""
+    if obs.objects is None:
+        raise ValueError("the goal 'dodge' needs objects that fly; give the run some")
+    return obs.objects
+
+
+def hand_of_another(obs: EffectorObservation) -> Objects:
+    """Nearest fast hand of another character, as a ball.
+
+    Of hands faster than ``SLOW`` the one nearest to the head; without any, a ball at rest.
+    """
+    places, velocities = [], []
+    for k, other in enumerate(obs.company):
+        hands = np.flatnonzero(np.any([other.effectors.of(name) for name in HANDS], axis=0))
+        if k != obs.me:
+            places.append(other.position[hands])
+            velocities.append(other.velocity[hands])
+    if not places:
+        raise ValueError("there are no hands of others to dodge; give the scene a [[companion]]")
+    place, velocity = jnp.concatenate(places), jnp.concatenate(velocities)
+    away = safe_norm(place - obs.conf.kin.com[obs.conf.link("head")])
+    fast = safe_norm(velocity) > SLOW
+    nearest = jnp.argmin(jnp.where(fast, away, jnp.inf))
+    one = (np.arange(len(away)) == nearest)[:, None]
+    at, moves = (jnp.sum(jnp.where(one, x, 0.0), axis=0) for x in (place, velocity))
+    moves = jnp.where(fast.any(), moves, 0.0)
+    return Objects(at[None], moves[None], jnp.full(1, FIST, place.dtype))
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Flight:
+    """Path of a ball from now on."""
+
+    place: Array  # (3,) [m]
+    velocity: Array  # (3,) [m/s]
+    acceleration: Array  # (3,) [m/s^2]
+
+    def at(self, time: Array) -> tuple[Array, Array]:
+        """Place and velocity (3,) after a time () [s]."""
+        moves = self.velocity + time * self.acceleration
+        return self.place + time / 2 * (self.velocity + moves), moves
+
+    def passes(self, point: Array) -> Array:
+        """Time () until the ball is nearest to a point (3,) [s]; Newton's method."""
+        time = jnp.zeros_like(point[0])
+        for _ in range(ROUNDS):
+            place, moves = self.at(time)
+            time = time + safe_divide(jnp.sum((point - place) * moves), jnp.sum(moves**2))
+        return time
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Capsule:
+    """Capsule of the body, or a sphere."""
+
+    middle: Array  # (3,) of its axis [m]
+    half: Array  # (3,) half of its axis [m]
+    radius: Array  # () [m]
+
+    def nearest(self, line: tuple[Array, Array]) -> Array:
+        """Point (3,) of the axis that is nearest to a line: a point and a direction (3,)."""
+        place, along = line
+        half, off = (x - along * jnp.sum(along * x) for x in (self.half, self.middle - place))
+        part = -safe_divide(jnp.sum(half * off), jnp.sum(half**2))
+        return self.middle + jnp.clip(part, -1.0, 1.0) * self.half
+
+    def distance(self, point: Array) -> Array:
+        """Distance () of a point (3,) from the surface [m]; negative inside."""
+        along = jnp.sum((point - self.middle) * self.half)
+        part = jnp.clip(safe_divide(along, jnp.sum(self.half**2)), -1.0, 1.0)
+        return safe_norm(point - self.middle - part * self.half) - self.radius
+
+
+def capsules(obs: EffectorObservation, links: Iterable[int]) -> list[tuple[int, Capsule]]:
+    """Capsules and spheres of some links, by link."""
+    model, kin = obs.conf.model, obs.conf.kin
+    top, chosen, parts = model.topology, set(links), []
+    for s, (kind, link) in enumerate(zip(top.shape_kinds, top.shape_link)):
+        if link not in chosen or kind not in ("sphere", "capsule"):
+            continue
+        rot, size = kin.link_rot[link], model.shape_size[s]
+        length = size[2] if kind == "capsule" else jnp.zeros_like(size[2])
+        axis = rotate(rot, quat_to_matrix(model.shape_quat[s])[:, 0])
+        middle = kin.link_pos[link] + rotate(rot, model.shape_pos[s])
+        parts.append((link, Capsule(middle, length * axis, size[0])))
+    return parts
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Passing:
+    """Passing of a ball at a capsule, and the ways that take the capsule out of the ball's way."""
+
+    point: Array  # (3,) of the capsule's axis, nearest to the ball's path [m]
+    time: Array  # () until then [s]
+    left: Array  # () way to the left of the ball's flight; negative where it is clear there [m]
+    right: Array  # () way to the right; both 0 for a ball that passes above or below [m]
+
+
+def passing(flight: Flight, left: Array, capsule: Capsule, clear: Array, horizon: float) -> Passing:
+    """Passing of a ball that counts for a ``horizon`` [s].
+
+    left: unit vector (3,), horizontal, across the flight; clear: distance () between the ball's
+    middle and the capsule's axis at which they pass one another [m].
+    """
+    place, moves = flight.at(flight.passes(capsule.middle))
+    point = capsule.nearest((place, safe_normalize(moves)))
+    time = flight.passes(point)
+    place, moves = flight.at(time)
+    off = point - place
+    aside, above = jnp.sum(off * left), jnp.sum(off * cross(safe_normalize(moves), left))
+    half = safe_sqrt(jnp.maximum(clear**2 - above**2, 0.0))
+    comes = (half > 0) & (time > PASSED) & (time < horizon)
+    return Passing(
+        point,
+        time,
+        left=jnp.where(comes, half - aside, 0.0),
+        right=jnp.where(comes, half + aside, 0.0),
+    )
+
+
+def dodge(
+    horizon: float = 1.5,
+    sees: Callable[[EffectorObservation], Objects] = flying,
+    watched: tuple[str, ...] = WATCHED,
+) -> Goal:
+    """Gdodge: watched links out of the way of objects by the time that these come.
+
+    sees: balls, which fall, or ``hand_of_another``, which goes straight on; horizon: time before
+    the passing from which on an object counts [s]; watched: links. One row a capsule and object.
+    """
+
+    def rows(obs: EffectorObservation, _: Any):
+        conf, objects = obs.conf, sees(obs)
+        body = capsules(obs, conf.model.topology.parts(watched))
+        falls = conf.model.gravity if sees is flying else jnp.zeros_like(conf.model.gravity)
+        ahead = 1e-3 * jnp.append(heading(obs), 0.0)  # of a ball from straight above
+        fastest = FASTEST * jnp.sqrt(gravity(obs) * obs.height)
+
+        def of_object(position, velocity, radius):
+            flight = Flight(position, velocity, falls)
+            left = safe_normalize(cross(jnp.asarray(UP, position.dtype), velocity + ahead))
+            clear = radius + MARGIN * obs.height
+            passings = [passing(flight, left, c, clear + c.radius, horizon) for _, c in body]
+            lefts = jnp.stack([p.left for p in passings])
+            rights = jnp.stack([p.right for p in passings])
+            hits = (jnp.minimum(lefts, rights) > 0).any() & (safe_norm(velocity) > SLOW)
+            to_left = jnp.max(lefts) <= jnp.max(rights)
+            ways = jnp.where(hits, jnp.maximum(jnp.where(to_left, lefts, rights), 0.0), 0.0)
+            times = jnp.stack([p.time for p in passings])
+            speeds = jnp.minimum(ways / jnp.maximum(times - EARLY, EARLY), fastest)
+            out = jnp.where(to_left, left, -left)
+            J = jnp.stack(
+                [
+                    out @ point_jacobian(conf.model, conf.kin, link, p.point)
+                    for (link, _), p in zip(body, passings)
+                ]
+            )
+            return -speeds, jnp.where(ways[:, None] > 0, J, 0.0)
+
+        errors, J = jax.vmap(of_object)(objects.position, objects.velocity, objects.radius)
+        return errors.reshape(-1), J.reshape(-1, J.shape[-1])
+
+    return Goal("dodge", "com", rows, "velocity")
