@@ -8,9 +8,8 @@
 Starts are those of ``jaxsim sweep --starts``: joints off by 0.02 rad and 0.1 rad/s, of
 ``holding_hands`` the adult's. Each start of ``cable_car`` has its own shaking, as in
 cable_car.py, each of ``climb`` its own wall, each of ``dodge_tennis_ball`` and
-``dodge_harmful_ball`` its own ball (``thrown``), each of ``dodge_hand`` its own heading, so that the
-other strikes from any side. One program runs all starts of a scene. See
-benchmarks/README.md.
+``dodge_harmful_ball`` its own ball (``thrown``), each of ``dodge_hand`` its own heading, so that
+the other strikes from any side. One program runs all starts of a scene. See benchmarks/README.md.
 """
 
 import argparse

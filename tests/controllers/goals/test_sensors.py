@@ -1,7 +1,6 @@
 """What a controller by goals perceives."""
 
 import tomllib
-from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -9,10 +8,9 @@ import numpy as np
 import pytest
 
 from controllers.goals.sensors import Objects, reachable, reachable_points
-from controllers.goals.surroundings import ARMS, STRUCK, dodge, hand_of_another
+from controllers.goals.surroundings import ARMS
 from jaxsim.characters.human import start
 from jaxsim.characters.standing import effectors_of
-from jaxsim.io.toml_table import WorldError
 from jaxsim.synthesis.config import units
 from jaxsim.synthesis.configuration import configuration_at
 from jaxsim.synthesis.observation import EffectorObservation
@@ -90,50 +88,3 @@ def test_hands_reach_walls_holds_and_the_hands_of_another_who_is_near():
     assert not near[~hands].any()
     np.testing.assert_array_equal(along[own.of("leftHand")], [[True, False]])
     assert not np.asarray(sensed(2.0)[1]).any()
-
-
-def test_hands_of_another_are_dodged_as_they_come():
-    """Two humans face to face; the other moves along x, to and from the first. Of its hands the one
-    that is nearer to the head counts."""
-    model = scenario("push").model
-    own, unit = effectors_of(model), units(model)
-
-    @quick_jit
-    def sensed(speed):
-        q, none = start(model, "standing").q, jnp.zeros(model.topology.nv)
-        other = q.at[0].add(0.6).at[1].add(0.05).at[3:7].set(jnp.array([0.0, 0.0, 0.0, 1.0]))
-        views = (
-            configuration_at(model, own, q, none),
-            configuration_at(model, own, other, none.at[0].set(speed)),
-        )
-        count, one = jnp.zeros(own.count), jnp.ones(())
-        force = jnp.zeros((own.count, 3))
-        obs = EffectorObservation(
-            views[0], count > 0, force, one, one, one, unit, company=views, me=0
-        )
-        theirs = own.of("leftHand") | own.of("rightHand")
-        return (
-            hand_of_another(obs),
-            views[1].position[theirs],
-            dodge(1.0, hand_of_another, STRUCK).rows(obs, None),
-        )
-
-    hands, places, (error, J) = sensed(-2.0)
-    nearer = np.abs(np.asarray(places)[:, 1]).argmin()
-    np.testing.assert_allclose(hands.position, places[nearer : nearer + 1], atol=1e-9)
-    np.testing.assert_allclose(hands.velocity, [[-2.0, 0.0, 0.0]], atol=1e-9)
-    assert not np.asarray(hands.radius).any()
-    assert np.asarray(error).min() < -0.1 and np.abs(J).max() > 0.1
-    for speed in (2.0, 0.0, -0.3):
-        _, _, (error, J) = sensed(speed)
-        assert not np.asarray(error).any() and not np.asarray(J).any()
-
-
-def test_what_is_not_there_to_be_dodged_is_told():
-    alone = SimpleNamespace(objects=None, company=(), me=0)
-    with pytest.raises(ValueError, match="needs objects that fly"):
-        dodge().rows(alone, None)
-    with pytest.raises(ValueError, match=r"no hands of others to dodge; .*\[\[companion\]\]"):
-        hand_of_another(alone)
-    with pytest.raises(WorldError, match=r"key 'hands': there are no others; .*\[\[companion\]\]"):
-        scenario("push", {"controller.dodge": {"hands": True}})
