@@ -88,7 +88,7 @@ def turned_at(scheme, model, state, swing):
     )
 
 
-def test_the_direction_of_a_swing_changes_once_in_half_a_half_period():
+def test_the_direction_of_a_swing_changes_once_in_most_of_a_half_period():
     """A body that trembles at 50 Hz keeps its direction; one that swings back changes it."""
     one, memory, directions = scenario("swing"), Swing(), []
     for k in range(100):
@@ -100,7 +100,7 @@ def test_the_direction_of_a_swing_changes_once_in_half_a_half_period():
         directions.append(float(memory.forward))
     assert set(directions) == {1.0, -1.0}
     changes = np.flatnonzero(np.diff(directions))
-    assert len(changes) == 1 and 0.4 < 0.01 * changes[0] < 0.6
+    assert len(changes) == 1 and 0.6 < 0.01 * changes[0] < 0.9
 
 
 CASES = {"free": ("swing", 60.0), "stiff": ("swing_stiff", 0.0)}  # scenario, start [deg]
