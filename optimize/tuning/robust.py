@@ -42,11 +42,12 @@ class Check:
 
 
 def evaluate_mean(problem: Problem, x: np.ndarray, generation: int) -> Check:
-    """Evaluate a mean by the trials of a problem.
+    """Evaluate a mean by the trials of a problem, in its own precision, on the CPU.
 
     All that stayed finite count as successes where the objective has no term for that.
     """
-    with jax.enable_x64(True), jax.default_device(jax.local_devices(backend="cpu")[0]):
+    precise = problem.scenario.model.mass.dtype == np.float64
+    with jax.enable_x64(precise), jax.default_device(jax.local_devices(backend="cpu")[0]):
         values = np.asarray(problem.tunables.decode(np.asarray(x, float)))
         parts, good = problem.outcomes(values[None])
     ok = successes(parts)

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -39,6 +40,22 @@ def problem(**options):
         user_objective(speed)[0],
         seconds=0.005, spread=(0.0, 0.5), backend="xla", chunk=4, **options,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("precise", [False, True])
+def test_a_mean_is_evaluated_in_the_precision_of_its_problem(monkeypatch, precise):
+    """A goal controller in float32 is refused its numbers in float64."""
+    with jax.enable_x64(precise):
+        fine, seen = problem(trials=2), []
+
+    def outcomes(self, values):
+        seen.append(jnp.asarray(values).dtype.name)
+        return {name: np.zeros((1, 2)) for name in self.objective.weights}, np.ones((1, 2), bool)
+
+    monkeypatch.setattr(Problem, "outcomes", outcomes)
+    evaluated = robust.evaluate_mean(fine, np.zeros(2), 0)
+    assert seen == ["float64" if precise else "float32"]
+    assert evaluated.ok == evaluated.starts == 2
 
 
 @pytest.mark.slow
