@@ -249,12 +249,12 @@ def tilt_deg(motion, link="chest"):
     return np.rad2deg(np.arctan2(2 * np.hypot(w * y + x * z, y * z - w * x), 1 - 2 * (x**2 + y**2)))
 
 
-def expect_bow_and_rise(summary, motion):
-    """It bows deeply out of the way, and is upright again in the end."""
+def expect_aside_and_upright(summary, motion):
+    """It goes out of the way of what would hit the chest, and is upright again in the end."""
     expect_miss(summary, motion)
-    tilt = tilt_deg(motion)
-    assert tilt.max() > 50
-    assert tilt[-100:].max() < 10
+    chest = motion.link_pos[:, motion.link_names.index("chest"), :2]
+    assert np.linalg.norm(chest - chest[0], axis=1).max() > 0.15
+    assert tilt_deg(motion)[-100:].max() < 10
 
 
 EXPECTED = {
@@ -266,7 +266,7 @@ EXPECTED = {
     "far_wall": expect_steps_then_hand,
     "two_walls": expect_hand,
     "dodge_tennis_ball": expect_miss,
-    "dodge_harmful_ball": expect_bow_and_rise,
+    "dodge_harmful_ball": expect_aside_and_upright,
     "child": expect_steps,
 }
 
