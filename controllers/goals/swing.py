@@ -33,7 +33,7 @@ class Swing:
 
     faster: Array | float = 1.0  # gain of speed requested of the centre of mass [m/s]
     threshold: Array | float = 0.5  # angle beyond which the body swings passively [rad]
-    lasts: Array | float = 2.2  # least duration of a direction [sqrt(length / g)]
+    lasts: Array | float = 2.3  # least duration of a direction [sqrt(length / g)]
     forward: Array | float = 0.0  # 1 on the way forward, -1 back, 0 at the start
     turned: Array | float = -np.inf  # last change of direction [s]
 
