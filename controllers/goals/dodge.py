@@ -93,7 +93,7 @@ class Flight:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Capsule:
+class BodyCapsule:
     """Capsule of the body, or a sphere."""
 
     middle: Array  # (3,) of its axis [m]
@@ -114,7 +114,7 @@ class Capsule:
         return safe_norm(point - self.middle - part * self.half) - self.radius
 
 
-def capsules(obs: EffectorObservation, links: Iterable[int]) -> list[tuple[int, Capsule]]:
+def capsules(obs: EffectorObservation, links: Iterable[int]) -> list[tuple[int, BodyCapsule]]:
     """Capsules and spheres of some links, by link."""
     model, kin = obs.conf.model, obs.conf.kin
     top, chosen, parts = model.topology, set(links), []
@@ -125,7 +125,7 @@ def capsules(obs: EffectorObservation, links: Iterable[int]) -> list[tuple[int, 
         length = size[2] if kind == "capsule" else jnp.zeros_like(size[2])
         axis = rotate(rot, quat_to_matrix(model.shape_quat[s])[:, 0])
         middle = kin.link_pos[link] + rotate(rot, model.shape_pos[s])
-        parts.append((link, Capsule(middle, length * axis, size[0])))
+        parts.append((link, BodyCapsule(middle, length * axis, size[0])))
     return parts
 
 
@@ -140,7 +140,9 @@ class Passing:
     right: Array  # () way to the right; both 0 for a ball that passes above or below [m]
 
 
-def passing(flight: Flight, left: Array, capsule: Capsule, clear: Array, horizon: float) -> Passing:
+def passing(
+    flight: Flight, left: Array, capsule: BodyCapsule, clear: Array, horizon: float
+) -> Passing:
     """Passing of a ball that counts for a ``horizon`` [s].
 
     left: unit vector (3,), horizontal, across the flight; clear: distance () between the ball's

@@ -63,7 +63,7 @@ def hang(obs: EffectorObservation) -> Hang:
     return Hang(angle, way, jnp.sum(obs.com_velocity * way), safe_norm(arm))
 
 
-def turned(obs: EffectorObservation, swing: Swing) -> Swing:
+def keep_direction(obs: EffectorObservation, swing: Swing) -> Swing:
     """Update the direction: that of the centre of mass, unless it has turned just before.
 
     A body at rest trembles. Each half swing takes pi sqrt(length / g); a change of direction after
@@ -126,10 +126,13 @@ def swing_machine(
         ),
         states={
             "trySwing": GoalState(
-                {"damping": 0.1, "faster": 4.0, "pose": 0.0}, inside, turned, turned
+                {"damping": 0.1, "faster": 4.0, "pose": 0.0}, inside, keep_direction, keep_direction
             ),
             "passiveSwing": GoalState(
-                {"damping": 0.1, "as_fast": 4.0, "pose": 0.0}, outside, turned, turned
+                {"damping": 0.1, "as_fast": 4.0, "pose": 0.0},
+                outside,
+                keep_direction,
+                keep_direction,
             ),
         },
         transitions={"trySwing": ("passiveSwing",), "passiveSwing": ("trySwing",)},

@@ -11,7 +11,7 @@ from controllers.goals.dodge import (
     EARLY,
     FIST,
     STRUCK,
-    Capsule,
+    BodyCapsule,
     Flight,
     dodge,
     hand_of_another,
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("x64_module")
 
 GRAVITY = np.array([0.0, 0.0, -9.81])
 LEFT = np.array([0.0, 1.0, 0.0])  # of what flies along x
-HEAD = Capsule(np.array([0.0, 0.0, 1.6]), np.array([0.0, 0.0, 0.1]), np.array(0.1))
+HEAD = BodyCapsule(np.array([0.0, 0.0, 1.6]), np.array([0.0, 0.0, 0.1]), np.array(0.1))
 
 
 def brute(flight, capsule):
@@ -77,7 +77,7 @@ def test_ways_to_both_sides(place, left, right):
 
 def test_distances_of_points_from_capsules():
     points = jnp.array([[0.3, 0.0, 1.65], [0.0, 0.0, 1.9], [0.0, 0.0, 1.6]])
-    ball = Capsule(HEAD.middle, np.zeros(3), HEAD.radius)
+    ball = BodyCapsule(HEAD.middle, np.zeros(3), HEAD.radius)
     np.testing.assert_allclose(jax.vmap(HEAD.distance)(points), [0.2, 0.1, -0.1], atol=1e-12)
     np.testing.assert_allclose(jax.vmap(ball.distance)(points)[1:], [0.2, -0.1], atol=1e-12)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import optimize.scenarios.find
-from controllers.goals.swing import Swing, hang, turned
+from controllers.goals.swing import Swing, hang, keep_direction
 from jaxsim.io.toml_table import WorldError
 from jaxsim.model import ModelError
 from jaxsim.simulation.rollout import rollout
@@ -83,7 +83,7 @@ def turned_at(scheme, model, state, swing):
     """Memory of the swing's direction after a state."""
     conf = configuration_at(model, scheme.effectors, state.q, state.qd)
     none, unit = jnp.zeros(scheme.effectors.count), scheme.unit
-    return turned(
+    return keep_direction(
         EffectorObservation(conf, none > 0, none, unit.force, unit.shift, state.time, unit), swing
     )
 
