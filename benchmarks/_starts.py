@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from controllers.goals.account import takes_steps
-from controllers.goals.dodge import FIST, STRUCK, capsules
+from controllers.goals.dodge import STRUCK, capsules
 from controllers.goals.swing import hang
 from jaxsim.characters.standing import above_standing
 from jaxsim.model.part import character_parts
@@ -20,6 +20,7 @@ Frames = dict[str, np.ndarray]  # by name (n, frames, ...)
 SWUNG = 60.0  # a swing is to get beyond this angle [deg]
 LIFTED = 0.1  # the free foot is so high in the last second [m]
 BENT = (75.0, 105.0)  # and its knee bent so far [deg]
+FIST = 0.06  # radius of a hand [m]
 DOWN = -0.3  # a head so far below its height in standing has fallen [m]
 LOST = 1.5  # who is so far below the start is gone [m]
 ALARMS, FALLS = 4.5, 9.0  # the cabin is shaken, and its floor falls away, from then on [s]

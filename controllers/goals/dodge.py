@@ -29,7 +29,7 @@ WATCHED = ("head", "chest", "abdomen", "pelvis", "leftUpperArm", "rightUpperArm"
            "rightForearm", "leftThigh", "rightThigh")  # fmt: skip
 STRUCK = ("head", "chest")  # what leaves the way of a hand
 SLOW = 0.5  # what moves slower does not come at anybody [m/s]
-FIST = 0.06  # radius of a hand that strikes [m]
+STRIKES = 0.15  # distance from its end at which a hand may strike [m]
 MARGIN = 0.05  # least distance at which a ball passes [heights of the centre of mass]
 EARLY = 0.05  # the way is clear so long before the ball comes [s]
 FASTEST = 0.65  # speed at which a link leaves the way, at most [sqrt(height g)]
@@ -65,7 +65,7 @@ def hand_of_another(obs: EffectorObservation) -> Objects:
     one = (np.arange(len(away)) == nearest)[:, None]
     at, moves = (jnp.sum(jnp.where(one, x, 0.0), axis=0) for x in (place, velocity))
     moves = jnp.where(fast.any(), moves, 0.0)
-    return Objects(at[None], moves[None], jnp.full(1, FIST, place.dtype))
+    return Objects(at[None], moves[None], jnp.full(1, STRIKES, place.dtype))
 
 
 @jax.tree_util.register_dataclass

@@ -117,6 +117,7 @@ def swing_machine(
     def outside(obs: EffectorObservation, swing: Swing):
         return ~inside(obs, swing)
 
+    memory = {"enter": keep_direction, "during": keep_direction}
     return GoalMachine(
         goals=(
             goals.damping(),
@@ -125,14 +126,9 @@ def swing_machine(
             goals.pose("pose", tuple(joints), lambda obs, _: jnp.asarray(target, obs.conf.q.dtype)),
         ),
         states={
-            "trySwing": GoalState(
-                {"damping": 0.1, "faster": 4.0, "pose": 0.0}, inside, keep_direction, keep_direction
-            ),
+            "trySwing": GoalState({"damping": 0.1, "faster": 4.0, "pose": 0.0}, inside, **memory),
             "passiveSwing": GoalState(
-                {"damping": 0.1, "as_fast": 4.0, "pose": 0.0},
-                outside,
-                keep_direction,
-                keep_direction,
+                {"damping": 0.1, "as_fast": 4.0, "pose": 0.0}, outside, **memory
             ),
         },
         transitions={"trySwing": ("passiveSwing",), "passiveSwing": ("trySwing",)},

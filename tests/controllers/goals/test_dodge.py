@@ -9,7 +9,7 @@ import pytest
 
 from controllers.goals.dodge import (
     EARLY,
-    FIST,
+    STRIKES,
     STRUCK,
     BodyCapsule,
     Flight,
@@ -165,7 +165,7 @@ def test_hands_of_another_are_dodged_as_they_come():
     nearer = np.abs(np.asarray(places)[:, 1]).argmin()
     np.testing.assert_allclose(hands.position, places[nearer : nearer + 1], atol=1e-9)
     np.testing.assert_allclose(hands.velocity, [[-2.0, 0.0, 0.0]], atol=1e-9)
-    np.testing.assert_allclose(hands.radius, FIST)
+    np.testing.assert_allclose(hands.radius, STRIKES)
     assert np.asarray(error).min() < -0.1 and np.abs(J).max() > 0.1
     for speed in (2.0, 0.0, -0.3):
         _, _, (error, J) = sensed(speed)
