@@ -4,7 +4,7 @@ Source: Jain, Ye, Liu (2009), section 6.3.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
@@ -13,10 +13,9 @@ from jax import Array
 
 from controllers.goals import tasks as goals
 from controllers.goals.machine import GoalMachine, GoalState
-from controllers.goals.sensors import pendulum_time
 from controllers.goals.tasks import Goal
 from jaxsim.math.rotation import cross
-from jaxsim.math.safe import safe_norm, safe_normalize
+from jaxsim.math.safe import safe_normalize
 from jaxsim.model.roles import HANDS
 from jaxsim.synthesis.observation import EffectorObservation
 
@@ -26,16 +25,10 @@ UP = np.array([0.0, 0.0, 1.0])
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Swing:
-    """Numbers of a swing, and the memory of its direction.
-
-    Fields may be arrays: a search may change them.
-    """
+    """Numbers of a swing. Fields may be arrays: a search may change them."""
 
     faster: Array | float = 1.0  # gain of speed requested of the centre of mass [m/s]
     threshold: Array | float = 0.5  # angle beyond which the body swings passively [rad]
-    lasts: Array | float = 2.3  # least duration of a direction [sqrt(length / g)]
-    forward: Array | float = 0.0  # 1 on the way forward, -1 back, 0 at the start
-    turned: Array | float = -np.inf  # last change of direction [s]
 
 
 @dataclass(frozen=True)
@@ -45,7 +38,6 @@ class Hang:
     angle: Array  # () of the centre of mass about the hands, 0 below them, forward positive [rad]
     way: Array  # (3,) unit: along the circle, forward where it hangs
     speed: Array  # () of the centre of mass along that [m/s]
-    length: Array  # () of the centre of mass from the line between the hands [m]
 
 
 def hang(obs: EffectorObservation) -> Hang:
@@ -60,33 +52,16 @@ def hang(obs: EffectorObservation) -> Hang:
     way = safe_normalize(cross(safe_normalize(arm), across))
     forward = cross(across, jnp.asarray(UP, arm.dtype))
     angle = jnp.arctan2(jnp.sum(arm * forward), -arm[2])
-    return Hang(angle, way, jnp.sum(obs.com_velocity * way), safe_norm(arm))
-
-
-def keep_direction(obs: EffectorObservation, swing: Swing) -> Swing:
-    """Update the direction: that of the centre of mass, unless it has turned just before.
-
-    A body at rest trembles. Each half swing takes pi sqrt(length / g); a change of direction after
-    less than ``Swing.lasts`` is no swing.
-    """
-    now = hang(obs)
-    least = swing.lasts * pendulum_time(obs, now.length)
-    sign = jnp.where(now.speed >= 0, 1.0, -1.0)
-    turns = (sign != swing.forward) & (obs.time - swing.turned > least)
-    return replace(
-        swing,
-        forward=jnp.where(turns, sign, swing.forward),
-        turned=jnp.where(turns, obs.time, swing.turned),
-    )
+    return Hang(angle, way, jnp.sum(obs.com_velocity * way))
 
 
 def faster() -> Goal:
-    """Gcv: centre of mass faster than it is by ``Swing.faster``, in the direction of the swing."""
+    """Gcv: centre of mass faster than it is by ``Swing.faster``, in its present direction."""
 
     def rows(obs: EffectorObservation, swing: Swing):
         now = hang(obs)
-        target = now.speed + swing.forward * swing.faster
-        return -target[None], (now.way @ obs.conf.com_jacobian)[None]
+        wanted = now.speed + jnp.where(now.speed >= 0, swing.faster, -swing.faster)
+        return -wanted[None], (now.way @ obs.conf.com_jacobian)[None]
 
     return Goal("faster", "com", rows, "velocity")
 
@@ -117,7 +92,6 @@ def swing_machine(
     def outside(obs: EffectorObservation, swing: Swing):
         return ~inside(obs, swing)
 
-    memory = {"enter": keep_direction, "during": keep_direction}
     return GoalMachine(
         goals=(
             goals.damping(),
@@ -126,10 +100,8 @@ def swing_machine(
             goals.pose("pose", tuple(joints), lambda obs, _: jnp.asarray(target, obs.conf.q.dtype)),
         ),
         states={
-            "trySwing": GoalState({"damping": 0.1, "faster": 4.0, "pose": 0.0}, inside, **memory),
-            "passiveSwing": GoalState(
-                {"damping": 0.1, "as_fast": 4.0, "pose": 0.0}, outside, **memory
-            ),
+            "trySwing": GoalState({"damping": 0.1, "faster": 4.0, "pose": 0.0}, inside),
+            "passiveSwing": GoalState({"damping": 0.1, "as_fast": 4.0, "pose": 0.0}, outside),
         },
         transitions={"trySwing": ("passiveSwing",), "passiveSwing": ("trySwing",)},
         variables=swing,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import optimize.scenarios.find
-from controllers.goals.swing import Swing, hang, keep_direction
+from controllers.goals.swing import hang
 from jaxsim.io.toml_table import WorldError
 from jaxsim.model import ModelError
 from jaxsim.simulation.rollout import rollout
@@ -76,31 +76,6 @@ def test_what_cannot_hang_is_told(tmp_path, old, new, error, message):
     path.write_text(text.replace(old, new))
     with pytest.raises(error, match=message):
         scenario(path)
-
-
-@jax.jit
-def turned_at(scheme, model, state, swing):
-    """Memory of the swing's direction after a state."""
-    conf = configuration_at(model, scheme.effectors, state.q, state.qd)
-    none, unit = jnp.zeros(scheme.effectors.count), scheme.unit
-    return keep_direction(
-        EffectorObservation(conf, none > 0, none, unit.force, unit.shift, state.time, unit), swing
-    )
-
-
-def test_the_direction_of_a_swing_changes_once_in_most_of_a_half_period():
-    """A body that trembles at 50 Hz keeps its direction; one that swings back changes it."""
-    one, memory, directions = scenario("swing"), Swing(), []
-    for k in range(100):
-        back = -1.0 if k % 2 or k > 50 else 1.0
-        qd = np.zeros(one.model.topology.nv, np.float32)
-        qd[3] = 0.01 * back
-        state = one.state.replace(qd=jnp.asarray(qd), time=jnp.asarray(0.01 * k, jnp.float32))
-        memory = turned_at(one.scheme, one.model, state, memory)
-        directions.append(float(memory.forward))
-    assert set(directions) == {1.0, -1.0}
-    changes = np.flatnonzero(np.diff(directions))
-    assert len(changes) == 1 and 0.6 < 0.01 * changes[0] < 0.9
 
 
 CASES = {"free": ("swing", 60.0), "stiff": ("swing_stiff", 0.0)}  # scenario, start [deg]
