@@ -78,11 +78,18 @@ class Shelf:
         return jax.jit(jax.vmap(of))(rate, begin, seeds)
 
 
-def shelf(model: Model, pin: bool = False, mirror: bool = False) -> Shelf:
-    """The eight clips on a model, with ``mirror`` then all again, left for right. pin: standing
-    feet stay in place."""
+def shelf(
+    model: Model,
+    pin: bool = False,
+    mirror: bool = False,
+    names: Sequence[str] = tuple(CLIPS),
+    more: Mapping[str, tuple] | None = None,
+) -> Shelf:
+    """Clips on a model, with ``mirror`` then all again, left for right. pin: standing feet stay in
+    place; more: further motions, as for ``shelved``."""
     folder, motions = clips_folder(), {}
-    for name, file in CLIPS.items():
+    for name in names:
+        file = CLIPS[name]
         clip = read_clip(folder / file, rate=120.0 if file.endswith(".amc") else None)
         motion = retarget(clip, model, pin=pin)
         frames = min(len(motion.q), int(MOST * motion.rate) + 1)
@@ -90,7 +97,7 @@ def shelf(model: Model, pin: bool = False, mirror: bool = False) -> Shelf:
     if mirror:
         for name, (q, stance, rate) in list(motions.items()):
             motions[f"{name} mirrored"] = mirrored(model, q), stance[:, ::-1], rate
-    return shelved(model, motions)
+    return shelved(model, {**motions, **(more or {})})
 
 
 def shelved(model: Model, motions: Mapping[str, tuple]) -> Shelf:

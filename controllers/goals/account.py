@@ -11,11 +11,13 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from controllers.goals.clip import FollowedClip
 from controllers.goals.effector_constraints import EffectorConstraint
 from controllers.goals.sensors import Objects
 from jaxsim.dynamics.effectors import Effectors
 from jaxsim.math.rotation import quat_to_matrix
 from jaxsim.model import Model
+from jaxsim.model.part import main_part
 from jaxsim.model.roles import FEET, HANDS
 
 SLIPS = 0.05  # of the weight on a point that slips, at least
@@ -39,6 +41,7 @@ def account(controller: Any, scheme: Any, model: Model, frames: Any, time: np.nd
     hands = [name in HANDS for name in points.names]
     steps = takes_steps(machine.state_names)[frames.phase[entries(frames)]]
     drift, pull = constraint_measures(machine.constraints, points, frames, time)
+    clip_error = clip_errors(controller.clip, model, frames, time)
     return {
         "steps_begun": int(steps.sum()),
         "longest_step": max(step_lengths(machine.state_names, points, frames), default=0.0),
@@ -49,6 +52,8 @@ def account(controller: Any, scheme: Any, model: Model, frames: Any, time: np.nd
         "reach_distance": reach_distance(controller.reach_targets, points, frames, time),
         "hold_drift": drift,
         "largest_hold_force": pull,
+        "clip_error": None if clip_error is None else float(clip_error.mean()),
+        "largest_clip_error": None if clip_error is None else float(clip_error.max()),
         "ball_clearance": (
             None
             if controller.objects is None
@@ -92,6 +97,20 @@ def reach_distance(
             at = points.names.index(goal.effector)
             apart.append(np.linalg.norm(frames.contact_pos[during[-1], at] - goal.target))
     return max(apart, default=None)
+
+
+def clip_errors(
+    clip: FollowedClip | None, model: Model, frames: Any, time: np.ndarray
+) -> np.ndarray | None:
+    """Errors (T,) of following a clip [m], see ``controllers.goals.clip.following_error``."""
+    if clip is None:
+        return None
+    part = main_part(model.topology)
+    root = part.topology.part("pelvis")
+    there, _ = clip.reference.track.places(part.of(model), time + float(clip.begin))
+    here = frames.link_pos[:, part.links]
+    apart = (here - here[:, [root]]) - (there - there[:, [root]])
+    return np.linalg.norm(apart, axis=-1).mean(axis=-1)
 
 
 def constraint_measures(

@@ -306,7 +306,7 @@ def balance_machine(gait: Gait = Gait()) -> GoalMachine:
     )
 
 
-def check_balances(machine: GoalMachine, what: str, state: str) -> None:
+def check_balances(machine: GoalMachine, what: str, state: str | None = None) -> None:
     """Raise ValueError unless a machine has the states of a balance machine, and not ``state``."""
     if not {"balance", "relaxFoot", "takeStep"} <= set(machine.states):
         raise ValueError(

@@ -12,6 +12,7 @@ from jax import Array
 
 from controllers.controller import Controller
 from controllers.goals.account import Reach, account, flight, goal_shares
+from controllers.goals.clip import FollowedClip, following_error
 from controllers.goals.compose import Composed
 from controllers.goals.machine import GoalMachine, MachineState, goal_levels
 from controllers.goals.response import Response
@@ -51,6 +52,7 @@ class GoalController(Controller):
     # goals of the machine that bring an effector to a point for a while, to be told of
     reach_targets: tuple[Reach, ...] = dataclasses.field(default=(), metadata={"static": True})
     times: Array | None = None  # (ns, ng) [s], see ``GoalMachine.times``
+    clip: FollowedClip | None = None  # that goals of ``controllers.goals.clip`` follow
     # (goal, priority) of goals with strict priorities, see ``machine.goal_levels``
     priorities: tuple[tuple[str, float], ...] = dataclasses.field(
         default=(), metadata={"static": True}
@@ -138,13 +140,14 @@ class GoalController(Controller):
         return memory.state, memory.since
 
     def init(self, model: Model, state: State, obs: EffectorObservation) -> MachineState:
-        return self.machine.begin(self._sees(model, obs), self.variables)
+        obs = self._sees(model, obs)
+        return self._measured(self.machine.begin(obs, self.variables), obs)
 
     def update(
         self, memory: MachineState, model: Model, state: State, obs: EffectorObservation, dt: Array
     ) -> tuple[MachineState, Any]:
         obs = self._sees(model, obs)
-        memory = self.machine.advance(memory, obs)
+        memory = self._measured(self.machine.advance(memory, obs), obs)
         return memory, self._tasks(memory, obs, dt)
 
     def tasks_at(
@@ -157,8 +160,16 @@ class GoalController(Controller):
         strict = dict(self.priorities)
         return self.machine.tasks(memory, obs, self.weights, obs.unit, dt, self.times, strict)
 
+    def _measured(self, memory: MachineState, obs: EffectorObservation) -> MachineState:
+        """Memory with the present error of following the clip."""
+        if self.clip is None:
+            return memory
+        return dataclasses.replace(memory, clip_error=following_error(obs))
+
     def _sees(self, model: Model, obs: EffectorObservation) -> EffectorObservation:
-        """Observation with the objects at their present positions."""
+        """Observation with the clip, and with the objects at their present positions."""
+        if self.clip is not None:
+            obs = dataclasses.replace(obs, clip=self.clip)
         if self.objects is None:
             return obs
         return dataclasses.replace(obs, objects=self.objects.at(obs.time, model.gravity))

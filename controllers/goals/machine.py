@@ -82,6 +82,8 @@ class MachineState:
     steps: Array  # (ns,) int: number of entries of each state
     variables: Any  # memory of the machine's own conditions and goals
     constraints: ConstraintMemory | None = None  # of the machine's effector constraints
+    # () [m] of a controller with a clip, see ``controllers.goals.clip.following_error``
+    clip_error: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)

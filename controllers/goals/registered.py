@@ -8,6 +8,7 @@ import numpy as np
 
 from controllers.goals.account import Reach
 from controllers.goals.balance import FIRM, ROLES, balance_machine
+from controllers.goals.clip import ENDS, ClipWeights, FollowedClip, following, on_ground
 from controllers.goals.company import asks_for_hands, hold_hands
 from controllers.goals.controller import GoalController
 from controllers.goals.dismount import TUCKED, Dismount, dismount_machine
@@ -26,11 +27,13 @@ from controllers.goals.swing import Swing, swing_machine
 from controllers.goals.tables import GOALS, ONSET, GoalTable, StrengthKeys, with_goals
 from controllers.goals.tasks import reach
 from controllers.registry import Registered, Setup
+from controllers.tracking.followed import ClipKeys, followed_clip
 from jaxsim.characters.standing import effectors_of
 from jaxsim.io.keys import Keys, reads
 from jaxsim.io.toml_table import Table, suggestion
 from jaxsim.io.world import Body
-from jaxsim.model import Model, State
+from jaxsim.mocap.errors import ClipError
+from jaxsim.model import Model, ModelError, State
 from jaxsim.model.roles import HANDS, SHANKS, THIGHS, UPPER_ARMS
 from jaxsim.options import REQUIRED, option
 
@@ -97,6 +100,20 @@ class DodgeKeys(Keys):
 
 
 @dataclass(frozen=True, kw_only=True)
+class FollowKeys(ClipKeys):
+    """Keys of ``clip``."""
+
+    file: str = option(REQUIRED, "motion capture to follow, beside the scenario", kind=str)
+    pose: float = option(ClipWeights.pose, "weight of the joints' angles", least=0.0)
+    effectors: float = option(ClipWeights.effectors, "weight of hands and head", least=0.0)
+    com: float = option(ClipWeights.com, "weight of the centre of mass", least=0.0)
+    time: float = option(
+        FollowedClip.time, "in which an error falls to 1/e without other goals", unit="s", above=0.0
+    )
+    begin: float = option(0.0, "time of the clip at the start", unit="s", least=0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
 class BalanceKeys(GoalKeys):
     """Keys of ``balance``."""
 
@@ -116,6 +133,9 @@ class BalanceKeys(GoalKeys):
         "trunk, head, arms and thighs leave the way of what flies",
         kind=dict,
         entries=DodgeKeys,
+    )
+    clip: FollowKeys | None = option(
+        None, "[motion capture to follow](../guides/goals.md#a-clip)", kind=dict, entries=FollowKeys
     )
 
 
@@ -139,7 +159,32 @@ def balance(keys: BalanceKeys, setup: Setup) -> Registered:
             )
         seen, watched = (hand_of_another, STRUCK) if dodging.hands else (seen_flying, WATCHED)
         machine = machine.adding(dodge(dodging.horizon, seen, watched), dodging.weight)
-    return goal_controller(machine, keys, setup)
+    if keys.clip is None:
+        return goal_controller(machine, keys, setup)
+    clip, state = _clip(keys.clip, setup)
+    weights = ClipWeights(keys.clip.pose, keys.clip.effectors, keys.clip.com)
+    registered = goal_controller(following(machine, weights), keys, setup)
+    return replace(registered, controller=replace(registered.controller, clip=clip), state=state)
+
+
+def _clip(keys: FollowKeys, setup: Setup) -> tuple[FollowedClip, State]:
+    """Clip of a table, and the state in which it begins."""
+    if setup.world.companions:
+        raise keys.table.error("one character alone follows a clip; leave out its [[companion]]")
+    setup.model.topology.require("the clip", *ENDS)
+    try:
+        reference = followed_clip(keys.file, keys, setup)
+    except ClipError as error:
+        raise keys.table.error(str(error), "file") from error
+    except ModelError as error:
+        raise keys.table.error(str(error)) from error
+    if reference.moves is None and keys.begin >= float(reference.duration()):
+        lasts = f"the clip is {float(reference.duration()):.2f} s long"
+        raise keys.table.error(f"begin is {keys.begin:g} s, {lasts}", "begin")
+    return (
+        FollowedClip.of(setup.model, reference, keys.begin, keys.time),
+        on_ground(setup.model, reference.state(setup.model, keys.begin)),
+    )
 
 
 @reads(GoalKeys)

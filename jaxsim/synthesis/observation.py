@@ -28,6 +28,7 @@ class EffectorObservation:
     time: Array  # () [s]
     unit: Units
     objects: Any = None  # thrown objects, for goals that use them
+    clip: Any = None  # reference motion, for goals that follow it
     all_links: Kinematics | None = None  # where other links than the character's move; else None
     company: tuple[Configuration, ...] = ()  # of all of several characters, in their order
     me: int = dataclasses.field(default=0, metadata={"static": True})  # own index in ``company``

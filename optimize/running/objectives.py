@@ -148,6 +148,19 @@ def _skid_standing(model: Model) -> Measure:
     return _skid(model, standing_height(model) * 5 / 6)
 
 
+def _clip_error(model: Model) -> Measure:
+    def rate(sample: Sample) -> Array:
+        error = getattr(sample.memory, "clip_error", None)
+        if error is None:
+            raise ModelError(
+                "the term clip_error compares with a clip, and the controller has none; choose"
+                ' name = "balance" with a table [controller.clip]'
+            )
+        return error
+
+    return total(rate)
+
+
 def _final_shortfall(model: Model) -> Measure:
     return final(_below(model))
 
@@ -234,6 +247,13 @@ TERMS = Registry(
                 "m^2 s",
                 lambda _: total(_strayed),
                 meaning="squared distance of the capture point from the feet, over time",
+            ),
+            Term(
+                "clip_error",
+                "m s",
+                _clip_error,
+                meaning="mean distance of the links from their places in the clip of"
+                " `[controller.clip]`, both from the pelvis, over time",
             ),
         )
     },
@@ -360,6 +380,12 @@ OBJECTIVES = Registry(
             ),
             Objective("survive", 4.7, {"fallen": 1.0, "toppled": 0.0}, "stand as long as it can"),
             Objective("capture", 0.55, {"strayed": 1.0}, "keep the capture point between the feet"),
+            Objective(
+                "follow-clip",
+                4.0,
+                {"clip_error": 1.0},
+                "move as the clip of [controller.clip]: weights learned from a motion",
+            ),
         )
     },
 )

@@ -47,6 +47,8 @@ LABELS = {
         "reach_distance": "furthest from where an effector was to be [m]",
         "hold_drift": "furthest from where an effector was held [m]",
         "largest_hold_force": "greatest force of what is held [N]",
+        "clip_error": "mean distance of the links from the clip [m]",
+        "largest_clip_error": "largest such distance [m]",
         "ball_clearance": "least distance of a ball to the body [m]",
     },
     "Accuracy": {

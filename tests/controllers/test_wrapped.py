@@ -191,6 +191,8 @@ def test_balance_tells_as_much_when_its_torques_are_simulated(balanced):
         "reach_distance",
         "hold_drift",
         "largest_hold_force",
+        "clip_error",
+        "largest_clip_error",
         "ball_clearance",
     }
     for run in (optimised, stepped):
