@@ -29,7 +29,7 @@ WATCHED = ("head", "chest", "abdomen", "pelvis", "leftUpperArm", "rightUpperArm"
            "rightForearm", "leftThigh", "rightThigh")  # fmt: skip
 STRUCK = ("head", "chest")  # what leaves the way of a hand
 SLOW = 0.5  # what moves slower does not come at anybody [m/s]
-STRIKES = 0.2  # distance from its end at which a hand may strike [m]
+STRIKES = 0.15  # distance from its end at which a hand may strike [m]
 MARGIN = 0.05  # least distance at which a ball passes [heights of the centre of mass]
 EARLY = 0.05  # the way is clear so long before the ball comes [s]
 FASTEST = 0.65  # speed at which a link leaves the way, at most [sqrt(height g)]
