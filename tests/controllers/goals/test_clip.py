@@ -190,7 +190,7 @@ def test_a_scenario_begins_in_the_first_pose(tmp_path):
 @pytest.mark.slow
 @needs_clips
 @pytest.mark.parametrize(
-    ("file", "force", "late"), [(IDLE, 0.0, 0.03), (IDLE, 150.0, 0.06), (WAVE, 0.0, 0.03)]
+    ("file", "force", "late"), [(IDLE, 0.0, 0.03), (WAVE, 0.0, 0.03), (WAVE, 150.0, 0.12)]
 )
 def test_real_clips_are_followed(file, force, late, tmp_path):
     push = f'[[push]]\nlink = "chest"\nforce = {force}\nstart = 1.0\nduration = 0.2\n'
@@ -217,7 +217,7 @@ def test_the_objective_is_least_at_the_weights_that_made_the_motion(tmp_path):
     write_bvh(tmp_path / "made.bvh", clip)
     file = written(tmp_path, f'file = "made.bvh"\n{none}', more=hand)
     bounds = {name: (0.1, 100.0, "log") for name in made}
-    problem = Problem(scenario(file), bounds, objective("follow-clip"), seconds=1.0)
+    problem = Problem(scenario(file), bounds, objective("follow-clip"), seconds=1.0, backend="xla")
     first = problem.tunables.decode(np.zeros(len(made)))
     found = problem.evaluate_values(np.stack([first, list(made.values())]))
     assert found.parts["clip_error"][1] < 0.3 * found.parts["clip_error"][0]
