@@ -19,8 +19,9 @@ from jax import Array
 from controllers.goals.balance import heading
 from controllers.goals.sensors import Objects, gravity
 from controllers.goals.tasks import Goal
+from jaxsim.collision.contacts import shape_poses
 from jaxsim.dynamics.jacobians import point_jacobian
-from jaxsim.math.rotation import cross, quat_to_matrix, rotate
+from jaxsim.math.rotation import cross
 from jaxsim.math.safe import safe_divide, safe_norm, safe_normalize, safe_sqrt
 from jaxsim.model.roles import HANDS
 from jaxsim.synthesis.observation import EffectorObservation
@@ -116,16 +117,13 @@ class BodyCapsule:
 
 def capsules(obs: EffectorObservation, links: Iterable[int]) -> list[tuple[int, BodyCapsule]]:
     """Capsules and spheres of some links, by link."""
-    model, kin = obs.conf.model, obs.conf.kin
-    top, chosen, parts = model.topology, set(links), []
-    for s, (kind, link) in enumerate(zip(top.shape_kinds, top.shape_link)):
-        if link not in chosen or kind not in ("sphere", "capsule"):
-            continue
-        rot, size = kin.link_rot[link], model.shape_size[s]
-        length = size[2] if kind == "capsule" else jnp.zeros_like(size[2])
-        axis = rotate(rot, quat_to_matrix(model.shape_quat[s])[:, 0])
-        middle = kin.link_pos[link] + rotate(rot, model.shape_pos[s])
-        parts.append((link, BodyCapsule(middle, length * axis, size[0])))
+    model, chosen, parts = obs.conf.model, set(links), []
+    pos, rot = shape_poses(model, obs.conf.kin)
+    for s, (kind, link) in enumerate(zip(model.topology.shape_kinds, model.topology.shape_link)):
+        if link in chosen and kind in ("sphere", "capsule"):
+            size = model.shape_size[s]
+            length = size[2] if kind == "capsule" else jnp.zeros_like(size[2])
+            parts.append((link, BodyCapsule(pos[s], length * rot[s, :, 0], size[0])))
     return parts
 
 
@@ -178,6 +176,11 @@ def dodge(
     def rows(obs: EffectorObservation, _: Any):
         conf, objects = obs.conf, sees(obs)
         body = capsules(obs, conf.model.topology.parts(watched))
+        if not body:
+            raise ValueError(
+                "the goal 'dodge' needs a body with capsules or spheres at one of: "
+                + ", ".join(watched)
+            )
         falls = conf.model.gravity if sees is flying else jnp.zeros_like(conf.model.gravity)
         ahead = 1e-3 * jnp.append(heading(obs), 0.0)  # of a ball from straight above
         fastest = FASTEST * jnp.sqrt(gravity(obs) * obs.height)

@@ -130,6 +130,19 @@ def test_a_ball_that_misses_asks_for_nothing(standing):
         assert not error.any() and not J.any()
 
 
+def test_a_body_without_capsules_is_told():
+    model = scenario("push").model
+    own, unit = effectors_of(model), units(model)
+    none, q = jnp.zeros(own.count), start(model, "standing").q
+    conf = configuration_at(model, own, q, jnp.zeros(model.topology.nv))
+    balls = thrown((-4.0, 0.0, 1.3))
+    obs = EffectorObservation(
+        conf, none > 0, none, unit.force, unit.shift, jnp.zeros(()), unit, objects=balls
+    )
+    with pytest.raises(ValueError, match="needs a body with capsules or spheres at one of: tail"):
+        dodge(1.5, watched=("tail",)).rows(obs, None)
+
+
 def test_a_ball_from_straight_above_has_a_way_out(standing):
     error, J = map(np.asarray, standing(thrown((0.0, 0.0, 4.0), velocity=(0.0, 0.0, -3.0))))
     assert error.min() < -0.1 and np.isfinite(J).all()
