@@ -16,6 +16,7 @@ from controllers.goals.dodge import (
     dodge,
     hand_of_another,
     passing,
+    shorter_side,
 )
 from controllers.goals.sensors import Objects
 from jaxsim.characters.human import start
@@ -155,9 +156,9 @@ def test_hands_of_another_are_dodged_as_they_come():
     own, unit = effectors_of(model), units(model)
 
     @quick_jit
-    def sensed(speed):
+    def sensed(speed, ahead=0.6, aside=0.05):
         q, none = start(model, "standing").q, jnp.zeros(model.topology.nv)
-        other = q.at[0].add(0.6).at[1].add(0.05).at[3:7].set(jnp.array([0.0, 0.0, 0.0, 1.0]))
+        other = q.at[0].add(ahead).at[1].add(aside).at[3:7].set(jnp.array([0.0, 0.0, 0.0, 1.0]))
         views = (
             configuration_at(model, own, q, none),
             configuration_at(model, own, other.at[2].add(0.6), none.at[0].set(speed)),
@@ -172,17 +173,35 @@ def test_hands_of_another_are_dodged_as_they_come():
             hand_of_another(obs),
             views[1].position[theirs],
             dodge(1.0, hand_of_another, STRUCK).rows(obs, None),
+            views[0].kin.com[model.topology.link("head")],
         )
 
-    hands, places, (error, J) = sensed(-2.0)
+    hands, places, (error, J), head = sensed(-2.0)
     nearer = np.abs(np.asarray(places)[:, 1]).argmin()
     np.testing.assert_allclose(hands.position, places[nearer : nearer + 1], atol=1e-9)
     np.testing.assert_allclose(hands.velocity, [[-2.0, 0.0, 0.0]], atol=1e-9)
     np.testing.assert_allclose(hands.radius, STRIKES)
     assert np.asarray(error).min() < -0.1 and np.abs(J).max() > 0.1
     for speed in (2.0, 0.0, -0.3):
-        _, _, (error, J) = sensed(speed)
+        _, _, (error, J), _ = sensed(speed)
         assert not np.asarray(error).any() and not np.asarray(J).any()
+
+    # at rest before the head, it drives the head straight away
+    off = np.asarray(head)[:2] - np.asarray(places)[nearer, :2]
+    _, _, (error, J), _ = sensed(0.0, 0.6 + off[0] + 0.2, 0.05 + off[1])
+    asked = np.flatnonzero(error)
+    assert len(asked) and (np.asarray(error)[asked] < 0).all()
+    np.testing.assert_allclose(np.asarray(J)[asked, :2], [[-1.0, 0.0]] * len(asked), atol=0.05)
+
+
+def test_the_side_that_is_not_nearer_to_the_other_is_chosen():
+    """A hand comes along y at a head; to one side of it stands whose hand it is."""
+    flight = Flight(*map(jnp.asarray, (np.array([0.02, -1.0, 1.6]), 2 * LEFT, np.zeros(3))))
+    at = passing(flight, jnp.asarray([-1.0, 0.0, 0.0]), HEAD, jnp.asarray(0.25), 1.5)
+    assert float(at.right) > float(at.left) > 0
+    assert shorter_side(at.left, at.right, jnp.asarray(0.0))
+    assert not shorter_side(at.left, at.right, jnp.asarray(1.0))
+    assert shorter_side(at.left, at.right, jnp.asarray(-1.0))
 
 
 def test_what_is_not_there_to_be_dodged_is_told():
