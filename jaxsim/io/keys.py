@@ -1,5 +1,6 @@
 """Tables of scenario files, read by the dataclass that declares their keys."""
 
+import math
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -60,6 +61,9 @@ def read_option(table: Table, option: Option, default: Any = ...) -> Any:
         return read(key, default=default, **option.bounds)
     if option.kind is tuple:
         return table.vector(key, default, **option.bounds)
+    infinite = isinstance(option.default, float) and math.isinf(option.default)
+    if infinite and table.has(key) and table.take(key, default) == option.default:
+        return option.default
     number = table.whole if option.kind is int else table.number
     bounds = {"of": key if key in RANGES else "number", **option.bounds}
     return number(key, default, **bounds)

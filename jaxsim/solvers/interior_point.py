@@ -125,8 +125,9 @@ def measures(problem: ScaledProgram, p: Iterate, off: Residual) -> tuple[Array, 
     """Relative primal residual, dual residual and complementarity gap, () each.
 
     Primal: the largest violation of a constraint over the size of x and of the constraints (of a
-    row whose own terms are smaller than that by more than ``OWN``, over so many times these). Dual:
-    the gradient of the Lagrangian, or its product with x if that is larger (where two columns
+    row whose own terms are smaller than that by more than ``OWN``, over so many times these, and a
+    rounding of the size at least: all terms of a row may go to zero, each as fast as the others).
+    Dual: the gradient of the Lagrangian, or its product with x if that is larger (where two columns
     differ by little, x is far off). Gap: the root of the largest product of a multiplier and its
     slack. All are over the scale of the tasks.
     """
@@ -136,11 +137,12 @@ def measures(problem: ScaledProgram, p: Iterate, off: Residual) -> tuple[Array, 
     in_G = jnp.abs(inequalities(problem, size, matmul(jnp.abs(problem.G), size))[2 * nb :])
     in_G = in_G + jnp.abs(problem.d[2 * nb :])
     bounds = jnp.maximum(scale, jnp.abs(problem.d[: 2 * nb]))  # of one far away s has few digits
-    rows = jnp.maximum(jnp.minimum(scale, OWN * in_G), jnp.abs(problem.d[2 * nb :]))
+    least = float(jnp.finfo(p.x.dtype).eps) * scale
+    of_A, of_G = (jnp.clip(OWN * own, least, scale) for own in (in_A, in_G))
     missed = [
-        safe_divide(off.equation, jnp.minimum(scale, OWN * in_A)),
+        off.equation / of_A,
         off.room[: 2 * nb] / bounds,
-        safe_divide(off.room[2 * nb :], rows),
+        off.room[2 * nb :] / jnp.maximum(of_G, jnp.abs(problem.d[2 * nb :])),
     ]
     if off.joint is not None:
         missed.append(off.joint / scale)

@@ -1,8 +1,10 @@
 """Muscle model: target and range of the motors' torques in a step.
 
 For ``response_delay`` after the onset of a push the torques should stay at those of the onset, and
-differ from them by a ``reflex`` at most. From one step to the next they change by ``torque_rate``
-at most, unless contacts change. Ranges hold only where torque limits do.
+differ from them by ``STEADY`` at most, and by a ``reflex`` for what the push exceeds ``MODERATE``.
+From one step to the next they change by ``torque_rate`` at most, unless contacts change. Ranges
+hold only where torque limits do. Where no motion fits these bounds of change, the step is solved
+again without them.
 """
 
 from dataclasses import dataclass, replace
@@ -17,7 +19,8 @@ from jaxsim.model import Topology
 from jaxsim.simulation.pushes import Pushes
 from jaxsim.synthesis.config import SynthesisConfig, Units
 
-LEAST_REFLEX = 0.1  # change of torque that a push of any force may cause [motor limits]
+STEADY = 0.1  # change of torque after a push of any force, at most [motor limits]
+MODERATE = 0.22  # largest push that causes no reflex [body weights]
 EXCEEDS = 0.01  # beyond its range by more, a motor's torque counts as outside [motor limits]
 
 
@@ -57,13 +60,18 @@ class TorqueAim:
     on: Array  # (ne,) bool: effectors in contact in the step before
     step: Array  # () bound of the difference from those, while contacts stay [motor limits]
 
-    def range(self, top: Topology, limit: Array, on: Array, config: SynthesisConfig) -> TorqueRange:
-        """Range within torque limits (nv,) of a step with the contacts ``on`` (ne,) bool."""
+    def range(
+        self, top: Topology, limit: Array, on: Array, unbound: Array, config: SynthesisConfig
+    ) -> TorqueRange:
+        """Range within torque limits (nv,) of a step with the contacts ``on`` (ne,) bool.
+
+        unbound () bool: changes have no bounds in this step.
+        """
         limit = jnp.where(motor_mask(top) & config.torque_limits, limit, jnp.inf)
         step = jnp.where((on != self.on).any(), jnp.inf, self.step)
         least, most = -limit, limit
         for centre, width in ((self.onset, self.reflex), (self.before, step)):
-            bounded = jnp.isfinite(limit) & jnp.isfinite(width)
+            bounded = jnp.isfinite(limit) & jnp.isfinite(width) & ~unbound
             change = jnp.where(bounded, limit, 0.0) * jnp.where(bounded, width, 0.0)
             inside = jnp.clip(centre, least, most)
             least = jnp.where(bounded, jnp.maximum(least, inside - change), least)
@@ -116,6 +124,7 @@ class MotorMemory:
         waits = time + config.dt / 2 < self.until
         target = jnp.where(waits, self.onset, before)
         bounded = jnp.isfinite(config.reflex)
-        change = jnp.where(bounded, config.reflex, 0.0) * self.force
-        reflex = jnp.where(waits & bounded, jnp.maximum(change, LEAST_REFLEX), jnp.inf)
+        slope = jnp.where(bounded, config.reflex, 0.0)
+        change = STEADY + slope * jnp.maximum(self.force - MODERATE, 0.0)
+        reflex = jnp.where(waits & bounded, change, jnp.inf)
         return TorqueAim(target, self.onset, reflex, before, self.on, step)

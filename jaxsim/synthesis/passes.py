@@ -1,6 +1,7 @@
 """Passes over a step: contacts that separate while carrying force are removed, the QP solved again.
 
-A joint's stop that its joint leaves while the stop pushes is removed in the same way.
+A joint's stop that its joint leaves while the stop pushes is removed in the same way, and so are
+bounds of the torques' change that no motion fits.
 """
 
 from collections.abc import Callable
@@ -183,7 +184,8 @@ def problem_now(
     modes = contact_modes(conf, near, slow, config.dt, none, linear.tasks.grip, grips)
     motion = with_contacts(conf, linear.motion, modes, unit, clasped)
     linear = replace(linear, motion=motion, held=grips, clasped=clasped)
-    motors = aim.range(conf.model.topology, conf.model.torque_limit, modes.on, config)
+    limit, unbound = conf.model.torque_limit, blocked.unbound
+    motors = aim.range(conf.model.topology, limit, modes.on, unbound, config)
     touch = Touch(modes, stops(conf, bears, blocked, motors, unit, config), grips, clasped)
     problem = step_problem(conf, linear, modes, touch.stops, aim.target, config, unit)
     return linear, touch, problem
@@ -223,14 +225,16 @@ def result_of(
     torque = linear.torque(solution.x)
     pulled = ends.pulled(v, torque, config)
     pulled, leaving = pulled & ~lost, leaving & ~lost
+    bounded = jnp.isfinite(config.reflex) | jnp.isfinite(config.torque_rate)
+    unbound = ~solved & bounded & ~blocked.unbound
     return Result(
         v=v,
         force=force,
         clasp_force=clasp_force,
         touch=touch,
         leaving=leaving,
-        then=blocked.after(leaving, pulled, torque, ends.motors),
-        again=touch.any(leaving.any() | pulled.any()),
+        then=blocked.after(leaving, pulled, unbound, torque, ends.motors),
+        again=touch.any(leaving.any() | pulled.any() | unbound),
         lost=lost,
         solution=solution,
     )

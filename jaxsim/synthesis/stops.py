@@ -23,22 +23,26 @@ FIRM, FIRMEST = 10.0, 40.0  # root of the weight on L at a limit, relative to it
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Blocked:
-    """Forces to exclude in the next pass: contacts and stops that pushed while separating."""
+    """What the next pass excludes: contacts and stops that pushed while separating, bounds."""
 
     contacts: Array  # (ne,) bool: must not carry force
     firm: Array  # (nv,) root of the weight on L where a stop must not push, elsewhere 0
     aims: Array  # (nv,) target of L there [N m or N]
+    unbound: Array  # () bool: torques change as they need to, as no motion is within their bounds
 
     @classmethod
     def none(cls, gap: Array, v: Array) -> "Blocked":
         """Exclude nothing, before the first pass; gap (ne,), v (nv,) give shapes and types."""
-        return cls(jnp.zeros(gap.shape, bool), jnp.zeros_like(v), jnp.zeros_like(v))
+        none = jnp.zeros_like(v)
+        return cls(jnp.zeros(gap.shape, bool), none, none, jnp.asarray(False))
 
-    def after(self, leaving: Array, pulled: Array, torque: Array, motors: TorqueRange) -> "Blocked":
-        """Add the contacts and stops that a pass found separating, for the next pass.
+    def after(
+        self, leaving: Array, pulled: Array, unbound: Array, torque: Array, motors: TorqueRange
+    ) -> "Blocked":
+        """Add what a pass found, for the next pass: contacts and stops that separate, bounds.
 
-        leaving (ne,), pulled (nv,) bool; torque (nv,). Aims move by the error that is left, as
-        multipliers do (the method of multipliers).
+        leaving (ne,), pulled (nv,), unbound () bool; torque (nv,). Aims move by the error that is
+        left, as multipliers do (the method of multipliers).
         """
         bound = jnp.where(pulled, motors.nearest(torque), 0.0)
         firm = jnp.clip(2 * self.firm, FIRM, FIRMEST)
@@ -47,6 +51,7 @@ class Blocked:
             contacts=self.contacts | leaving,
             firm=jnp.where(pulled, firm, self.firm),
             aims=jnp.where(pulled, bound - again, self.aims),
+            unbound=self.unbound | unbound,
         )
 
 

@@ -129,11 +129,12 @@ def crouched(model: Model, height: float = 0.0, qd=None) -> State:
 
 def runner(config: SynthesisConfig):
     """run(model, dt, state, wishes, pushes): of each step of ``wishes`` the states before and
-    after, and its info. state: a ``State``, whose torques ``begin`` finds."""
+    after, and its info. state: a ``State``, whose memory ``begin`` makes if it has none."""
 
     def run(model, dt, state: State, wishes: Wish, pushes):
         unit, own = units(model), replace(config, dt=dt)
-        state = begin(model, hopper_effectors(model), state, unit, own)
+        if state.solver is None:
+            state = begin(model, hopper_effectors(model), state, unit, own)
 
         def step(state, wanted: Wish):
             conf = configuration_at(model, hopper_effectors(model), state.q, state.qd)
