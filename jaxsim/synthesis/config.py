@@ -74,8 +74,8 @@ class SynthesisConfig:
     response_delay: Array | float = 0.2  # torques stay at those of a push's onset for [s]
     reflex: Array | float = option(
         math.inf,
-        "change of motor torques from those of a push's onset for 0.2 s, at most: 0.1 limits, and so"
-        " much per body weight of what the push exceeds 0.22 body weights",
+        "change of motor torques from those of a push's onset for 0.2 s, at most: 0.1 limits, and"
+        " so much per body weight of what the push exceeds 0.22 body weights",
         unit="motor limits",
         least=0.0,
     )
