@@ -23,7 +23,7 @@ FIRM, FIRMEST = 10.0, 40.0  # root of the weight on L at a limit, relative to it
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Blocked:
-    """What the next pass excludes: contacts and stops that pushed while separating, bounds."""
+    """Exclusions of the next pass: contacts and stops that separate under force, bounds."""
 
     contacts: Array  # (ne,) bool: must not carry force
     firm: Array  # (nv,) root of the weight on L where a stop must not push, elsewhere 0
