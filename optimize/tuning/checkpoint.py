@@ -300,13 +300,14 @@ def next_generation(folder: RunFolder, settings: Settings) -> int:
     """Generation that a resumed search continues with; -1 before the first evaluation.
 
     Raises ValueError where its settings are not those of the checkpoint, CheckpointError where that
-    is damaged or gone.
+    or the history is damaged or gone.
     """
     if not has_begun(folder):
         return -1
     path = folder / RunFolder.CHECKPOINT
     checkpoint = Checkpoint.load(path)
     checkpoint.settings.check(settings, path)
+    load_history(folder, checkpoint)
     return checkpoint.generation
 
 

@@ -429,6 +429,7 @@ def test_a_damaged_run_goes_on_or_is_refused(name, damage, original, tmp_path):
         ("digest.json", "[]", "digest.json is damaged"),
         ("digest.json", '{"accepted": 3}', "digest.json is damaged"),
         ("history.jsonl", "[" * 100_000 + "\n", r"history.jsonl, line 1 is damaged.*too deeply"),
+        ("history.jsonl", '{"best": 0.0}\n', r"history.jsonl is damaged \(.*generation"),
         ("script.scl", "\udcff", "script.scl is damaged"),
     ],
 )
