@@ -166,14 +166,7 @@ def one_by_one(some: Callable) -> Callable:
     """Map a function over starts (n, ...): on a CPU one after the other, which is quicker."""
     if jax.default_backend() != "cpu":
         return jax.jit(jax.vmap(some))
-    once = jax.jit(some)
-
-    def run(*starts):
-        count = len(jax.tree.leaves(starts)[0])
-        every = [once(*jax.tree.map(lambda x: x[k], starts)) for k in range(count)]  # noqa: B023
-        return jax.tree.map(lambda *x: np.stack(x), *every)
-
-    return run
+    return jax.jit(lambda *starts: jax.lax.map(lambda one: some(*one), starts))
 
 
 def simulated(name: str, options: argparse.Namespace) -> list[str]:

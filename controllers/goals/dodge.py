@@ -5,8 +5,7 @@ which a ball flies, without regard to when it comes. Here each ball is followed 
 each capsule of the body. Where one would be hit, all move to one side, each so fast that it is
 clear when the ball comes: the side on which the largest way is the shorter one. Of a hand it is
 rather the side that is not nearer to whose hand it is, and what is near a hand that rests moves
-straight away from it. Balance and protective steps are left to the other goals of
-the machine.
+straight away from it. Balance and protective steps are left to the other goals of the machine.
 """
 
 from collections.abc import Callable, Iterable

@@ -38,6 +38,11 @@ class TorqueRange:
     most: Array  # (nv,)
     limit: Array  # (nv,)
 
+    @property
+    def narrowed(self) -> Array:
+        """() bool: bounds of change make the range narrower than the limits."""
+        return ((self.least > -self.limit) | (self.most < self.limit)).any()
+
     def nearest(self, torque: Array) -> Array:
         """(nv,) end of the range on the side of a torque (nv,)."""
         return jnp.where(torque > 0, self.most, self.least)

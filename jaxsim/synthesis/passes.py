@@ -225,8 +225,7 @@ def result_of(
     torque = linear.torque(solution.x)
     pulled = ends.pulled(v, torque, config)
     pulled, leaving = pulled & ~lost, leaving & ~lost
-    bounded = jnp.isfinite(config.reflex) | jnp.isfinite(config.torque_rate)
-    unbound = ~solved & bounded & ~blocked.unbound
+    unbound = ~solved & ends.motors.narrowed
     return Result(
         v=v,
         force=force,

@@ -1,5 +1,7 @@
 """Objective terms of motions whose terms are known: falling free, lying still, moving a joint."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from controllers.pose.pd import PoseController
 from jaxsim.characters.planar_human import planar_human
 from jaxsim.characters.registry import start
 from jaxsim.dynamics.kinematics import plane_angles
+from jaxsim.model import ModelError
 from jaxsim.simulation.rollout import rollout
 from jaxsim.simulation.step import TimeStepping
 from optimize.running.objectives import (
@@ -20,7 +23,7 @@ from optimize.running.objectives import (
 from tests.compiling import quick_jit
 
 DT, STEPS = 0.001, 300
-# A controller without a clip has no clip_error: tests/controllers/goals/test_clip.py.
+# clip_error is of controllers with a clip: tests/controllers/goals/test_clip.py
 MEASURED = [n for n, term in TERMS.items() if term.measure is not None and n != "clip_error"]
 EVERY = Objective("every", STEPS * DT, dict.fromkeys(MEASURED, 1.0), "all terms")
 
@@ -62,6 +65,12 @@ def terms_of(human):
 
 def fall_time(height):
     return np.sqrt(2 * height / 9.81)
+
+
+def test_a_clip_error_needs_a_clip(human):
+    without = SimpleNamespace(memory=None, dt=DT)
+    with pytest.raises(ModelError, match=r'name = "balance" with a table \[controller.clip\]'):
+        TERMS["clip_error"].measure(human).update(0.0, without)
 
 
 def test_a_fall_from_a_small_height_is_a_flight(terms_of):
